@@ -1,0 +1,146 @@
+"""The one module that calls ncnn, and the rules that keep it from crashing or lying.
+
+1. A Mat made from a numpy array borrows its memory without keeping it alive, and a layer that works in place on a
+   borrowed Mat crashes the process: arrays are held and cloned into owned Mats before they are fed.
+2. A key/value cache is opaque: it is extracted with ``type=1`` and fed back untouched, and one cache may not be
+   continued twice.
+3. Extracting an intermediate that a light-mode run has already consumed crashes: a run asks only for graph outputs,
+   each once.
+4. The wheels before 1.0.20261020 hold the GIL while they compute, so that threads cannot overlap; see
+   ``check_environment``.
+5. A net's thread count is fixed when its weights are loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import ncnn
+import numpy as np
+import numpy.typing as npt
+
+from rtts_engine.errors import ModelError, RuntimeSetupError
+from rtts_engine.graph.writer import Precision
+
+F32 = npt.NDArray[np.float32]
+
+MINIMUM_NCNN = 20261020
+"""First ncnn wheel that releases the GIL in ``extract`` (measured); the build date in its version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A value that stays inside ncnn: a cache, or a state that goes back in as it came out."""
+
+    mat: Any
+
+
+Feed = F32 | Handle
+
+
+def owned(array: npt.ArrayLike) -> Handle:
+    """An owned copy of a float32 array of 1 to 3 axes."""
+    held = np.ascontiguousarray(array, dtype=np.float32)
+    return Handle(ncnn.Mat(held).clone())
+
+
+def to_numpy(handle: Handle) -> F32:
+    """A copy of the plain value behind a handle (not for caches)."""
+    return np.array(handle.mat)
+
+
+EMPTY = Handle(ncnn.Mat())
+"""The cache before the first position."""
+
+
+class Net:
+    """One loaded graph. Runs are independent, so several threads may run one net at the same time."""
+
+    def __init__(self, stem: Path, *, precision: Precision = "fp32", threads: int = 1) -> None:
+        """Load ``stem.param`` and ``stem.bin``.
+
+        Args:
+            stem: path without suffix.
+            precision: how weights are kept and multiplied; must be the one that the graph was written with.
+            threads: number of threads of every run.
+
+        Raises:
+            ModelError: a file is absent or ncnn refuses it.
+        """
+        self.stem = stem
+        self.threads = threads
+        self._net = ncnn.Net()
+        option = self._net.opt
+        option.num_threads = threads
+        option.use_vulkan_compute = False
+        option.lightmode = True
+        # fp16 arithmetic loses accuracy where it exists; fp16 storage is what precision="fp16" asks for.
+        option.use_fp16_arithmetic = False
+        option.use_fp16_packed = False
+        option.use_fp16_storage = precision == "fp16"
+        option.use_bf16_storage = precision == "bf16"
+        option.use_bf16_packed = precision == "bf16"
+        for path in (stem.with_suffix(".param"), stem.with_suffix(".bin")):
+            if not path.is_file():
+                raise ModelError(f"{path}: no such file; convert the checkpoint again")
+        if self._net.load_param(str(stem.with_suffix(".param"))) != 0:
+            raise ModelError(f"{stem.with_suffix('.param')}: ncnn cannot read this graph; convert the checkpoint again")
+        if self._net.load_model(str(stem.with_suffix(".bin"))) != 0:
+            raise ModelError(f"{stem.with_suffix('.bin')}: ncnn cannot read these weights; convert the checkpoint again")
+
+    def run(
+        self,
+        feeds: Mapping[str, Feed],
+        outputs: Sequence[str] = (),
+        states: Sequence[str] = (),
+        *,
+        opaque: bool = False,
+        cache_capacity: int = 0,
+    ) -> tuple[list[F32], list[Handle]]:
+        """One pass.
+
+        Args:
+            feeds: every graph input by name.
+            outputs: graph outputs wanted as numpy arrays; only the layers they need are computed.
+            states: graph outputs wanted as handles, to be fed back.
+            opaque: states are key/value caches in ncnn's private layout.
+            cache_capacity: positions to reserve in a cache that this run creates.
+
+        Returns:
+            Arrays in the order of ``outputs``, handles in the order of ``states``.
+        """
+        extractor = self._net.create_extractor()
+        if cache_capacity:
+            extractor.set_kvcache_max_seqlen_hint(cache_capacity)
+        held = []
+        for name, feed in feeds.items():
+            handle = feed if isinstance(feed, Handle) else owned(feed)
+            held.append(handle)
+            if extractor.input(name, handle.mat) != 0:
+                raise ModelError(f"{self.stem}: no graph input {name!r}; convert the checkpoint again")
+        arrays = []
+        for name in outputs:
+            code, mat = extractor.extract(name)
+            if code != 0:
+                raise ModelError(f"{self.stem}: output {name!r} failed with ncnn code {code} (out of memory?)")
+            arrays.append(np.array(mat))
+        handles = []
+        for name in states:
+            mat = ncnn.Mat()
+            code = extractor.extract(name, mat, 1 if opaque else 0)
+            if code != 0:
+                raise ModelError(f"{self.stem}: state {name!r} failed with ncnn code {code} (out of memory?)")
+            handles.append(Handle(mat))
+        return arrays, handles
+
+
+def ncnn_version() -> str:
+    """Version of the installed wheel, for example ``1.0.20261020``."""
+    return metadata.version("ncnn")

@@ -1,0 +1,183 @@
+"""Memory-mapped safetensors files, sharded or not, and the writer for our own tables.
+
+The ``safetensors`` package cannot give bfloat16 to numpy, and it copies; the format is an 8-byte length, a JSON
+header and raw little-endian data, so that a map and a view are enough. Rows are widened to float32 on access.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts_engine.errors import CheckpointError
+
+F32 = npt.NDArray[np.float32]
+
+# bfloat16 is kept as its 16 bits: numpy has no such type.
+_STORAGE: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype("<u2"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "I8": np.dtype("i1"),
+    "U8": np.dtype("u1"),
+}
+_FLOATS = ("F32", "F16", "BF16")
+_MAX_HEADER_BYTES = 100_000_000
+
+
+def widen(raw: npt.NDArray[Any], dtype: str) -> F32:
+    """Float32 copy of stored values; ``dtype`` is the safetensors name (F32, F16 or BF16). Exact."""
+    if dtype == "BF16":
+        return (raw.astype(np.uint32) << 16).view(np.float32)
+    return raw.astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One stored tensor: a read-only view of the mapped file."""
+
+    name: str
+    dtype: str
+    """The safetensors name: F32, F16, BF16, ..."""
+    raw: npt.NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.raw.shape)
+
+    def rows(self, index: npt.ArrayLike) -> F32:
+        """Rows ``index`` of a table as float32 (n, width)."""
+        return widen(self.raw[np.asarray(index, dtype=np.int64)], self.dtype)
+
+    def float32(self) -> F32:
+        """The whole tensor as float32 (a copy)."""
+        return widen(self.raw, self.dtype)
+
+
+def _map_file(path: Path) -> dict[str, Tensor]:
+    """Every tensor of one safetensors file. Raises ``CheckpointError`` naming file and tensor."""
+    try:
+        size = path.stat().st_size
+        if size < 8:
+            raise CheckpointError(f"{path}: {size} bytes, not a safetensors file; download it again")
+        data = np.memmap(path, dtype=np.uint8, mode="r")
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: no such file; the checkpoint is incomplete") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error})") from None
+    length = int(data[:8].view("<u8")[0])
+    if length > min(size - 8, _MAX_HEADER_BYTES):
+        raise CheckpointError(f"{path}: header of {length} bytes in a file of {size}: truncated or not safetensors")
+    try:
+        header = json.loads(bytes(data[8 : 8 + length]))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: damaged safetensors header ({error}); download it again") from None
+    if not isinstance(header, dict):
+        raise CheckpointError(f"{path}: damaged safetensors header (not an object); download it again")
+    tensors: dict[str, Tensor] = {}
+    for name, entry in header.items():
+        if name != "__metadata__":
+            tensors[name] = _map_tensor(path, name, entry, data[8 + length :])
+    return tensors
+
+
+def _map_tensor(path: Path, name: str, entry: Any, body: npt.NDArray[np.uint8]) -> Tensor:
+    try:
+        dtype = entry["dtype"]
+        shape = tuple(int(n) for n in entry["shape"])
+        start, end = (int(n) for n in entry["data_offsets"])
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointError(f"{path}: damaged header entry for tensor {name!r}; download it again") from None
+    storage = _STORAGE.get(dtype) if isinstance(dtype, str) else None
+    if storage is None:
+        raise CheckpointError(f"{path}: tensor {name!r} has dtype {dtype!r}; use {', '.join(_STORAGE)}")
+    if any(n < 0 for n in shape) or end - start != math.prod(shape) * storage.itemsize or start < 0:
+        raise CheckpointError(f"{path}: tensor {name!r}: shape {list(shape)} does not fit its byte range")
+    if end > body.size:
+        raise CheckpointError(f"{path}: truncated: tensor {name!r} ends at byte {end} of {body.size}; download it again")
+    return Tensor(name, dtype, body[start:end].view(storage).reshape(shape))
+
+
+class TensorSource:
+    """Named tensors of one model file or of the shards that an index lists."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], path: Path) -> None:
+        self._tensors = dict(tensors)
+        self.path = path
+
+    @classmethod
+    def open(cls, folder: Path) -> TensorSource:
+        """``folder/model.safetensors``, or every shard of ``folder/model.safetensors.index.json``."""
+        single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+        if single.exists() or not index.exists():
+            return cls(_map_file(single), single)
+        try:
+            weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+            shards = sorted({str(shard) for shard in weight_map.values()})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise CheckpointError(f"{index}: damaged shard index (no weight_map); download it again") from None
+        tensors: dict[str, Tensor] = {}
+        for shard in shards:
+            if Path(shard).name != shard:
+                raise CheckpointError(f"{index}: weight_map names {shard!r}, expected a file in the same folder")
+            tensors.update(_map_file(folder / shard))
+        missing = sorted(set(weight_map) - set(tensors))
+        if missing:
+            raise CheckpointError(f"{index}: tensor {missing[0]!r} is in no shard ({len(missing)} missing)")
+        return cls(tensors, index)
+
+    @classmethod
+    def open_file(cls, path: Path) -> TensorSource:
+        """One safetensors file of any name."""
+        return cls(_map_file(path), path)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def get(self, name: str, shape: Sequence[int]) -> Tensor:
+        """The float tensor ``name``, which must have exactly ``shape``."""
+        tensor = self._tensors.get(name)
+        if tensor is None:
+            raise CheckpointError(f"{self.path}: tensor {name!r} is missing (expected shape {list(shape)})")
+        if tensor.shape != tuple(shape):
+            raise CheckpointError(
+                f"{self.path}: tensor {name!r} has shape {list(tensor.shape)}, expected {list(shape)} from the config"
+            )
+        if tensor.dtype not in _FLOATS:
+            raise CheckpointError(f"{self.path}: tensor {name!r} has dtype {tensor.dtype}, expected {', '.join(_FLOATS)}")
+        return tensor
+
+    def float32(self, name: str, shape: Sequence[int]) -> F32:
+        """``get(name, shape)`` widened to a float32 copy; every value must be finite."""
+        values = self.get(name, shape).float32()
+        if not np.isfinite(values).all():
+            raise CheckpointError(f"{self.path}: tensor {name!r} holds NaN or infinity; the file is damaged")
+        return values
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, npt.NDArray[Any]]], metadata: Mapping[str, str]) -> None:
+    """Write ``{name: (safetensors dtype name, stored array)}`` to ``path``, tensor by tensor."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    offset = 0
+    for name, (dtype, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(raw.shape), "data_offsets": [offset, offset + raw.nbytes]}
+        offset += raw.nbytes
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    with path.open("wb") as file:
+        file.write(len(encoded).to_bytes(8, "little"))
+        file.write(encoded)
+        for dtype, raw in tensors.values():
+            file.write(np.ascontiguousarray(raw, dtype=_STORAGE[dtype]).data)
