@@ -1,0 +1,42 @@
+"""Every error that a caller of this package may want to catch."""
+
+from __future__ import annotations
+
+from rtts_engine.errors import (
+    AudioError,
+    CheckpointError,
+    ConfigError,
+    ModelError,
+    RequestError,
+    RttsError,
+    RuntimeSetupError,
+    TextError,
+    VoiceError,
+)
+
+__all__ = [
+    "AudioError",
+    "CheckpointError",
+    "ConfigError",
+    "DeviceError",
+    "DownloadError",
+    "ModelError",
+    "RequestError",
+    "RttsError",
+    "RuntimeSetupError",
+    "StoreError",
+    "TextError",
+    "VoiceError",
+]
+
+
+class StoreError(RttsError):
+    """A model is not installed, or the folder that models are kept in cannot be used."""
+
+
+class DownloadError(StoreError):
+    """A checkpoint could not be downloaded whole."""
+
+
+class DeviceError(RttsError):
+    """The sound device is absent or refuses to play."""
