@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -144,3 +143,54 @@ class Net:
 def ncnn_version() -> str:
     """Version of the installed wheel, for example ``1.0.20261020``."""
     return metadata.version("ncnn")
+
+
+def check_environment() -> None:
+    """Make sure that this ncnn lets other threads run while it computes.
+
+    Raises:
+        RuntimeSetupError: the wheel is older than ``MINIMUM_NCNN`` and the self-check confirms that it does not.
+    """
+    version = ncnn_version()
+    build = version.rsplit(".", 1)[-1]
+    if build.isdigit() and int(build) >= MINIMUM_NCNN:
+        return
+    if not releases_gil():
+        raise RuntimeSetupError(
+            f"ncnn {version} keeps Python's interpreter lock while it computes, so sound would stutter; "
+            f"install a newer one: pip install 'ncnn>=1.0.{MINIMUM_NCNN}'"
+        )
+
+
+def releases_gil() -> bool:
+    """Whether another Python thread gets to run while a net computes (tens of milliseconds)."""
+    size, depth = 512, 24
+    lines = ["7767517", f"{depth + 1} {depth + 1}", "Input x 0 1 b0"]
+    gemm = f"2=0 3=1 4=0 5=1 6=1 7=0 8={size} 9={size} 10=-1"
+    lines += [f"Gemm g{i} 1 1 b{i} b{i + 1} {gemm}" for i in range(depth)]
+    net = ncnn.Net()
+    net.opt.num_threads = 1
+    net.load_param_mem("\n".join(lines) + "\n")
+    net.load_model(ncnn.DataReaderFromEmpty())
+    feed = owned(np.zeros((size, size), np.float32))
+    turns, stop, running = 0, threading.Event(), threading.Event()
+
+    def count() -> None:
+        nonlocal turns
+        while not stop.is_set():
+            turns += 1
+            running.set()
+            time.sleep(1e-4)
+
+    counter = threading.Thread(target=count, name="rtts-gil-check", daemon=True)
+    counter.start()
+    try:
+        running.wait()
+        extractor = net.create_extractor()
+        extractor.input("b0", feed.mat)
+        before = turns
+        extractor.extract(f"b{depth}")
+        return turns - before >= 3
+    finally:
+        stop.set()
+        counter.join()

@@ -146,6 +146,15 @@ class TensorSource:
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 
+    def with_prefix(self, prefix: str) -> dict[str, F32]:
+        """Every tensor whose name starts with ``prefix``, widened; for files whose shapes are checked later."""
+        return {name: t.float32() for name, t in self._tensors.items() if name.startswith(prefix)}
+
+    def extent(self, name: str) -> tuple[tuple[int, ...], int]:
+        """Shape and stored bytes of a tensor that exists."""
+        tensor = self._tensors[name]
+        return tensor.shape, tensor.raw.nbytes
+
     def get(self, name: str, shape: Sequence[int]) -> Tensor:
         """The float tensor ``name``, which must have exactly ``shape``."""
         tensor = self._tensors.get(name)

@@ -1,0 +1,191 @@
+"""Checkpoint directory to ncnn model directory, at once or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts_engine.checkpoint import TOKENIZER_FILES, Checkpoint
+from rtts_engine.config import read_json
+from rtts_engine.errors import ModelError
+from rtts_engine.graph.codec_decoder import codec_tables, write_codec_decoder
+from rtts_engine.graph.stack import write_predictor, write_talker, write_text_projection
+from rtts_engine.graph.writer import PRECISIONS, Precision
+from rtts_engine.manifest import MANIFEST_FILE, TABLES_FILE, FileRecord, Manifest, file_sha256
+from rtts_engine.runtime import ncnn_version
+from rtts_engine.tables import table_shapes
+from rtts_engine.tensors import write_safetensors
+from rtts_engine.tokenizer import Tokenizer
+
+Progress = Callable[[str, float], None]
+
+TALKER, PREDICTOR, TEXT_PROJECTION, CODEC_DECODER = "talker", "predictor", "text_projection", "codec_decoder"
+CODEC_ENCODER, SPEAKER_ENCODER = "codec_encoder", "speaker_encoder"
+
+_BYTES_PER_WEIGHT = {"fp32": 4.0, "bf16": 4.0, "fp16": 2.0, "int8": 1.1}
+"""ncnn's files hold bf16 weights as fp32; int8 rows carry a scale."""
+
+
+def source_hash(checkpoint: Checkpoint) -> str:
+    """Hash of a checkpoint's configs, tokenizer and weights: the identity of what a model was converted from."""
+    digest = hashlib.sha256()
+    for file in _source_files(checkpoint):
+        digest.update(f"{file.relative_to(checkpoint.path)}\0{file_sha256(file)}\0".encode())
+    return digest.hexdigest()
+
+
+def _source_files(checkpoint: Checkpoint) -> list[Path]:
+    folders = (checkpoint.path, checkpoint.path / "speech_tokenizer")
+    wanted = {"config.json", "generation_config.json", "tokenizer.json", *TOKENIZER_FILES}
+    return sorted(
+        file
+        for folder in folders
+        for file in folder.iterdir()
+        if file.is_file() and (file.name in wanted or file.name.startswith("model") and ".safetensors" in file.name)
+    )
+
+
+def convert(
+    checkpoint_dir: Path | str,
+    out_dir: Path | str,
+    precision: Precision = "fp32",
+    progress: Progress | None = None,
+    name: str | None = None,
+) -> Path:
+    """Write the ncnn model directory ``out_dir``.
+
+    Everything goes to a folder beside it that takes its name when complete; an interrupted conversion leaves
+    nothing. An existing converted model is replaced.
+
+    Args:
+        checkpoint_dir: a checkpoint in the hub's layout.
+        out_dir: where the model goes.
+        precision: how weights are kept and multiplied.
+        progress: called with a step's name and the fraction done, 0 to 1.
+        name: the model's name; the checkpoint folder's if None.
+
+    Raises:
+        CheckpointError: the checkpoint is incomplete, damaged or not supported.
+        ModelError: ``out_dir`` is something else, cannot be written, or the disk is too small.
+    """
+    if precision not in PRECISIONS:
+        raise ModelError(f"precision {precision!r} is not available, choose from {', '.join(PRECISIONS)}")
+    report = progress or (lambda _step, _fraction: None)
+    report("checking", 0.0)
+    checkpoint = Checkpoint.open(checkpoint_dir)
+    Tokenizer.from_dir(checkpoint.path)
+    target = Path(out_dir).absolute()
+    if target.exists() and not (target / MANIFEST_FILE).is_file() and (target.is_file() or any(target.iterdir())):
+        raise ModelError(f"{target}: exists and is not a converted model; choose another folder")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _check_space(checkpoint, target.parent, precision)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    except OSError as error:
+        raise ModelError(f"{target.parent}: cannot be written ({error.strerror or error})") from None
+    try:
+        _write(checkpoint, work, precision, report, name or checkpoint.path.resolve().name)
+        work.chmod(0o755)
+        _replace(work, target)
+    except OSError as error:
+        raise ModelError(f"{target}: writing failed ({error.strerror or error}); nothing was kept") from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    report("done", 1.0)
+    return target
+
+
+def _check_space(checkpoint: Checkpoint, folder: Path, precision: Precision) -> None:
+    tables = set(table_shapes(checkpoint.config.talker))
+    need = 0.0
+    for source in (checkpoint.main, checkpoint.codec):
+        for name in source:
+            shape, stored = source.extent(name)
+            need += stored if name in tables else np.prod(shape, dtype=np.float64) * _BYTES_PER_WEIGHT[precision]
+    free = shutil.disk_usage(folder).free
+    if need * 1.02 > free:
+        raise ModelError(
+            f"{folder}: {free / 1e9:.2f} GB free, the converted model needs {need * 1.02 / 1e9:.2f} GB; free some space"
+        )
+
+
+def _replace(work: Path, target: Path) -> None:
+    """Give ``work`` the name ``target``; an older model there steps aside first."""
+    if not target.exists():
+        os.replace(work, target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+    try:
+        os.replace(target, old / "model")
+        os.replace(work, target)
+    except OSError:
+        if (old / "model").exists() and not target.exists():
+            os.replace(old / "model", target)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Progress, name: str) -> None:
+    config = checkpoint.config
+    tables: dict[str, npt.NDArray[np.float32]] = {}
+    # (step, share of the time at real size)
+    report("talker", 0.02)
+    write_talker(checkpoint.main, config.talker, work / TALKER, precision)
+    report("code predictor", 0.5)
+    write_predictor(checkpoint.main, config.talker, work / PREDICTOR, precision)
+    write_text_projection(checkpoint.main, config.talker, work / TEXT_PROJECTION, precision)
+    report("codec decoder", 0.65)
+    tables |= codec_tables(checkpoint)
+    tables |= write_codec_decoder(checkpoint, work / CODEC_DECODER, precision)
+    report("tables", 0.8)
+    _write_tables(checkpoint, work, tables)
+    folder = work / "tokenizer"
+    folder.mkdir()
+    for file in (*TOKENIZER_FILES, "tokenizer.json"):
+        if (checkpoint.path / file).is_file():
+            shutil.copyfile(checkpoint.path / file, folder / file)
+    report("hashes", 0.85)
+    _write_manifest(checkpoint, work, precision, name)
+
+
+def _write_tables(checkpoint: Checkpoint, work: Path, computed: dict[str, npt.NDArray[np.float32]]) -> None:
+    """Look-up tables keep the checkpoint's own precision and stay memory-mapped."""
+    stored: dict[str, tuple[str, npt.NDArray[Any]]] = {}
+    for name, shape in table_shapes(checkpoint.config.talker).items():
+        tensor = checkpoint.main.get(name, shape)
+        stored[name] = (tensor.dtype, tensor.raw)
+    stored |= {name: ("F32", np.ascontiguousarray(values, np.float32)) for name, values in computed.items()}
+    write_safetensors(work / TABLES_FILE, stored, {"format": "rtts-tables"})
+
+
+def _write_manifest(checkpoint: Checkpoint, work: Path, precision: Precision, name: str) -> None:
+    path = checkpoint.path
+    generation = path / "generation_config.json"
+    files = {
+        file.relative_to(work).as_posix(): FileRecord(file.stat().st_size, file_sha256(file))
+        for file in sorted(work.rglob("*"))
+        if file.is_file()
+    }
+    manifest = Manifest(
+        name=name,
+        precision=precision,
+        ncnn_version=ncnn_version(),
+        source_sha256=source_hash(checkpoint),
+        config=checkpoint.config,
+        config_json={
+            "main": read_json(path / "config.json"),
+            "codec": read_json(path / "speech_tokenizer" / "config.json"),
+            "generation": read_json(generation) if generation.exists() else {},
+        },
+        files=files,
+    )
+    (work / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")

@@ -1,0 +1,115 @@
+"""Graphs of the two autoregressive stacks and of the text projection (semantics: talker, code predictor, TXT).
+
+Inputs of a stack: ``x`` (n, width) rows, ``mask`` (n, past + n) added to the attention scores, ``cos`` and ``sin``
+(n, head_dim / 2), and per layer the caches ``pk<i>``, ``pv<i>``. Outputs: what the caller names, and the caches
+``ck<i>``, ``cv<i>`` (opaque, see ``runtime``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from rtts_engine.config import TalkerConfig, TransformerConfig
+from rtts_engine.graph.writer import Blob, GraphWriter, Precision
+from rtts_engine.tensors import TensorSource
+
+
+def _attention(
+    g: GraphWriter, x: Blob, tables: tuple[Blob, Blob, Blob], tensors: TensorSource, prefix: str, config: TransformerConfig
+) -> tuple[Blob, Blob, Blob]:
+    """Returns the projected attention output and the grown key and value caches."""
+    mask, cos, sin = tables
+    index = prefix.rsplit(".", 2)[-2]
+    width, head = config.hidden_size, config.head_dim
+    heads, kv_heads = config.num_heads, config.num_kv_heads
+    weights = [
+        tensors.float32(f"{prefix}self_attn.{name}_proj.weight", (count * head, width))
+        for name, count in (("q", heads), ("k", kv_heads), ("v", kv_heads))
+    ]
+    # One product for q, k and v: fewer, larger products are faster, and the result is bit-exact.
+    fused = g.linear(x, np.concatenate(weights))
+    pieces = g.split_at(fused, [heads * head, kv_heads * head, kv_heads * head], axis=1)
+    queries, keys, values = (
+        g.reshape(piece, -1, count, head) for piece, count in zip(pieces, (heads, kv_heads, kv_heads), strict=True)
+    )
+    queries = g.rms_norm(queries, tensors.float32(f"{prefix}self_attn.q_norm.weight", (head,)), config.rms_norm_eps)
+    keys = g.rms_norm(keys, tensors.float32(f"{prefix}self_attn.k_norm.weight", (head,)), config.rms_norm_eps)
+    queries, keys, values = (g.permute(b, 2) for b in (queries, keys, values))  # (heads, n, head)
+    queries, keys = (g.layer("RotaryEmbed", [b, cos, sin], {0: 0}) for b in (queries, keys))
+    past = [g.input(f"pk{index}"), g.input(f"pv{index}")]
+    mixed, new_keys, new_values = g.layers(
+        "SDPA", [queries, keys, values, mask, *past], 3, {5: 1, 6: head**-0.5, 7: 1}
+    )
+    mixed = g.reshape(g.permute(mixed, 2), -1, heads * head)
+    out = g.linear(mixed, tensors.float32(f"{prefix}self_attn.o_proj.weight", (width, heads * head)))
+    return out, new_keys, new_values
+
+
+def _feed_forward(g: GraphWriter, x: Blob, tensors: TensorSource, prefix: str, config: TransformerConfig) -> Blob:
+    width, inner = config.hidden_size, config.intermediate_size
+    gate, up = (tensors.float32(f"{prefix}mlp.{name}_proj.weight", (inner, width)) for name in ("gate", "up"))
+    gated, linear = g.split_at(g.linear(x, np.concatenate([gate, up])), [inner, inner], axis=1)
+    down = tensors.float32(f"{prefix}mlp.down_proj.weight", (width, inner))
+    return g.linear(g.multiply(g.silu(gated), linear), down)
+
+
+def _stack(g: GraphWriter, x: Blob, tensors: TensorSource, prefix: str, config: TransformerConfig) -> Blob:
+    """All layers and the final norm of the last row: (1, width)."""
+    tables = (g.input("mask"), g.input("cos"), g.input("sin"))
+    for i in range(config.num_layers):
+        layer = f"{prefix}layers.{i}."
+        norms = [
+            tensors.float32(f"{layer}{name}_layernorm.weight", (config.hidden_size,))
+            for name in ("input", "post_attention")
+        ]
+        attended, keys, values = _attention(
+            g, g.rms_norm(x, norms[0], config.rms_norm_eps), tables, tensors, layer, config
+        )
+        g.output(keys, f"ck{i}")
+        g.output(values, f"cv{i}")
+        x = g.add(x, attended)
+        x = g.add(x, _feed_forward(g, g.rms_norm(x, norms[1], config.rms_norm_eps), tensors, layer, config))
+    final = tensors.float32(f"{prefix}norm.weight", (config.hidden_size,))
+    return g.rms_norm(g.last(x, 1, axis=0), final, config.rms_norm_eps)
+
+
+def write_talker(tensors: TensorSource, config: TalkerConfig, stem: Path, precision: Precision) -> None:
+    """Talker: outputs ``hidden`` (1, D), the final-normed last row, and ``logits`` (1, vocab)."""
+    with GraphWriter(stem, precision) as g:
+        hidden = _stack(g, g.input("x"), tensors, "talker.model.", config.stack)
+        g.output(hidden, "hidden")
+        head = tensors.float32("talker.codec_head.weight", (config.vocab_size, config.stack.hidden_size))
+        g.output(g.linear(hidden, head), "logits")
+
+
+def write_predictor(tensors: TensorSource, config: TalkerConfig, stem: Path, precision: Precision) -> None:
+    """Code predictor: rows of talker width in, ``logits<s>`` (1, C) for s = 0..14 out.
+
+    ncnn computes only the head that a run asks for.
+    """
+    predictor, width = config.predictor, config.stack.hidden_size
+    inner = predictor.stack.hidden_size
+    with GraphWriter(stem, precision) as g:
+        x = g.input("x")
+        if width != inner:
+            name = "talker.code_predictor.small_to_mtp_projection"
+            weight = tensors.float32(f"{name}.weight", (inner, width))
+            x = g.linear(x, weight, tensors.float32(f"{name}.bias", (inner,)))
+        hidden = _stack(g, x, tensors, "talker.code_predictor.model.", predictor.stack)
+        for s in range(config.num_code_groups - 1):
+            head = tensors.float32(f"talker.code_predictor.lm_head.{s}.weight", (predictor.vocab_size, inner))
+            g.output(g.linear(hidden, head), f"logits{s}")
+
+
+def write_text_projection(tensors: TensorSource, config: TalkerConfig, stem: Path, precision: Precision) -> None:
+    """TXT: ``x`` (n, text_hidden_size), rows of the text embedding, to ``y`` (n, D)."""
+    text, width = config.text_hidden_size, config.stack.hidden_size
+    name = "talker.text_projection.linear_fc"
+    with GraphWriter(stem, precision) as g:
+        x = g.linear(
+            g.input("x"), tensors.float32(f"{name}1.weight", (text, text)), tensors.float32(f"{name}1.bias", (text,))
+        )
+        weight = tensors.float32(f"{name}2.weight", (width, text))
+        g.output(g.linear(g.silu(x), weight, tensors.float32(f"{name}2.bias", (width,))), "y")

@@ -1,0 +1,147 @@
+"""``model.json``: what a converted model directory holds and where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from rtts_engine.config import ModelConfig, parse_config
+from rtts_engine.errors import ConfigError, ModelError
+from rtts_engine.graph.writer import PRECISIONS, Precision
+
+MANIFEST_FILE = "model.json"
+FORMAT = 1
+"""Version of the directory's layout; a model of another format must be converted again."""
+TABLES_FILE = "tables.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """Size and hash of one file of the directory."""
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The typed form of ``model.json``."""
+
+    name: str
+    precision: Precision
+    ncnn_version: str
+    """The wheel whose on-disk formats the graphs were written for."""
+    source_sha256: str
+    """Hash of the checkpoint's configs and weights (see ``convert.source_hash``)."""
+    config: ModelConfig
+    config_json: Mapping[str, Any]
+    """The checkpoint's three JSON objects as they were: main, codec, generation."""
+    files: Mapping[str, FileRecord]
+
+    @property
+    def kind(self) -> str:
+        """``base``, ``custom_voice`` or ``voice_design``."""
+        return self.config.kind
+
+    @property
+    def size(self) -> str:
+        """The checkpoint's ``tts_model_size``."""
+        return self.config.size
+
+    @property
+    def languages(self) -> list[str]:
+        """What a request may ask for: "auto" and every language that is not a dialect."""
+        return ["auto", *sorted(name for name in self.config.talker.languages if "dialect" not in name)]
+
+    @property
+    def speakers(self) -> list[str]:
+        """Built-in speakers; empty unless the model is ``custom_voice``."""
+        return sorted(self.config.talker.speakers)
+
+    def has(self, stem: str) -> bool:
+        """Whether the graph ``stem`` was written."""
+        return f"{stem}.param" in self.files
+
+    def to_json(self) -> str:
+        """The text of ``model.json``; the lists of names are for readers, the config is what counts."""
+        talker = self.config.talker
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "name": self.name,
+                "kind": self.kind,
+                "size": self.size,
+                "precision": self.precision,
+                "ncnn": self.ncnn_version,
+                "source_sha256": self.source_sha256,
+                "languages": self.languages,
+                "speakers": self.speakers,
+                "dialects": dict(talker.dialects),
+                "config": self.config_json,
+                "files": {n: {"bytes": r.size_bytes, "sha256": r.sha256} for n, r in self.files.items()},
+            },
+            indent=1,
+            ensure_ascii=False,
+        )
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read ``folder/model.json`` and check that every file is there with its size.
+
+        Raises:
+            ModelError: not a converted model, another format, or a file missing or cut short.
+        """
+        path = folder / MANIFEST_FILE
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ModelError(f"{folder}: no {MANIFEST_FILE}; not a converted model (see 'rtts convert')") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise ModelError(f"{path}: damaged ({error}); convert the checkpoint again") from None
+        try:
+            if data["format"] != FORMAT:
+                raise ModelError(f"{path}: format {data['format']}, this version reads {FORMAT}; convert again")
+            if data["precision"] not in PRECISIONS:
+                raise ModelError(f"{path}: precision {data['precision']!r}, expected {', '.join(PRECISIONS)}")
+            configs = data["config"]
+            manifest = cls(
+                name=str(data["name"]),
+                precision=cast("Precision", data["precision"]),
+                ncnn_version=str(data["ncnn"]),
+                source_sha256=str(data["source_sha256"]),
+                config=parse_config(configs["main"], configs["codec"], configs["generation"], where=(str(path),) * 3),
+                config_json=configs,
+                files={str(n): FileRecord(int(r["bytes"]), str(r["sha256"])) for n, r in data["files"].items()},
+            )
+        except ConfigError as error:
+            raise ModelError(f"{error}; convert the checkpoint again") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ModelError(f"{path}: damaged (field {error}); convert the checkpoint again") from None
+        for name, record in manifest.files.items():
+            file = folder / name
+            if not file.is_file():
+                raise ModelError(f"{file}: no such file; convert the checkpoint again")
+            if file.stat().st_size != record.size_bytes:
+                raise ModelError(
+                    f"{file}: {file.stat().st_size} bytes, expected {record.size_bytes}; convert the checkpoint again"
+                )
+        return manifest
+
+    def verify(self, folder: Path) -> None:
+        """Compare every file with its hash; reads everything. Raises ``ModelError`` at the first difference."""
+        for name, record in self.files.items():
+            if file_sha256(folder / name) != record.sha256:
+                raise ModelError(f"{folder / name}: contents changed since conversion; convert the checkpoint again")
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file's contents, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()

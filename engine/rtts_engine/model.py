@@ -1,0 +1,113 @@
+"""One loaded model: every network, the text front end, and the ways to speak with it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts_engine import convert
+from rtts_engine.codec import CodecDecoder
+from rtts_engine.errors import CheckpointError, ModelError, RequestError
+from rtts_engine.generate import FrameStream
+from rtts_engine.graph.writer import Precision
+from rtts_engine.manifest import TABLES_FILE, Manifest
+from rtts_engine.prompt import LivePrompt, Manner, PromptBuilder, PromptSpec
+from rtts_engine.request import Settings, SpeechRequest
+from rtts_engine.runtime import Net, check_environment
+from rtts_engine.tables import Tables
+from rtts_engine.talker import Predictor, Talker
+from rtts_engine.tensors import TensorSource
+from rtts_engine.text_stream import IncrementalTokenizer
+from rtts_engine.tokenizer import Tokenizer
+
+F32 = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Threads per stage. The two stages run at the same time, so their sum should not exceed the cores."""
+
+    ar: int = 1
+    """Talker, code predictor and text projection."""
+    codec: int = 1
+    """Codec decoder, and the encoders when a voice is cloned."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("AR", self.ar), ("codec", self.codec)):
+            if not 1 <= value <= 256:
+                raise RequestError(f"{value} {name} threads, expected 1 to 256")
+
+
+class Model:
+    """A converted model, loaded. Holds no stream's state: any number of streams may run over one model."""
+
+    def __init__(self, path: Path, manifest: Manifest, tables: TensorSource, threads: Threads) -> None:
+        """Use ``Model.load``."""
+        self.path = path
+        self.manifest = manifest
+        self.threads = threads
+        config, precision = manifest.config, manifest.precision
+        talker = config.talker
+        self.tables = Tables(tables, self._net(convert.TEXT_PROJECTION, precision, threads.ar), talker)
+        self.talker = Talker(self._net(convert.TALKER, precision, threads.ar), talker)
+        self.predictor = Predictor(self._net(convert.PREDICTOR, precision, threads.ar), talker, self.tables)
+        decoder = self._net(convert.CODEC_DECODER, precision, threads.codec)
+        self.codec = CodecDecoder(decoder, config.codec, tables.with_prefix("codec."))
+        self.tokenizer = Tokenizer.from_dir(path / "tokenizer")
+        spec = PromptSpec(
+            kind=config.kind,
+            size=config.size,
+            codec_ids=talker.ids,
+            text_ids=config.text_ids,
+            languages=talker.languages,
+            speakers=talker.speakers,
+            dialects=talker.dialects,
+            code_groups=talker.num_code_groups,
+            codebook_size=talker.predictor.vocab_size,
+        )
+        self.prompts = PromptBuilder(spec, self.tokenizer, self.tables)
+
+    @classmethod
+    def load(cls, path: Path | str, *, threads: Threads = Threads()) -> Model:
+        """Load a converted model directory.
+
+        Raises:
+            ModelError: the directory is not a converted model, or is damaged.
+            RuntimeSetupError: the installed ncnn cannot run streams.
+        """
+        check_environment()
+        folder = Path(path)
+        manifest = Manifest.load(folder)
+        try:
+            return cls(folder, manifest, TensorSource.open_file(folder / TABLES_FILE), threads)
+        except CheckpointError as error:
+            raise ModelError(f"{error}; convert the checkpoint again") from None
+
+    def _net(self, stem: str, precision: Precision, threads: int) -> Net:
+        return Net(self.path / stem, precision=precision, threads=threads)
+
+    @property
+    def sample_rate_hz(self) -> int:
+        """24000."""
+        return self.manifest.config.codec.sample_rate_hz
+
+    def frames(self, request: SpeechRequest) -> FrameStream:
+        """The frames of a complete text.
+
+        Raises:
+            TextError, RequestError, VoiceError: the request cannot be spoken by this model.
+        """
+        settings = request.settings
+        return self.stream(self.prompts.start(request.text, request.manner, layout=settings.text_layout), settings)
+
+    def stream(self, prompt: LivePrompt, settings: Settings = Settings()) -> FrameStream:
+        """The frames of a prompt, whose text may still be arriving (``prompts.open`` and ``incremental_text``)."""
+        return FrameStream(self.talker, self.predictor, self.tables, prompt, self.manifest.config, settings)
+
+    def incremental_text(self) -> IncrementalTokenizer:
+        """Turns text that arrives in pieces into ids that later text cannot change."""
+        return IncrementalTokenizer(self.tokenizer)

@@ -1,0 +1,40 @@
+"""What to speak: one utterance's text, manner, sampling and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rtts_engine.errors import RequestError
+from rtts_engine.prompt import Manner, TextLayout
+from rtts_engine.sampling import Sampling
+
+MAX_SEED = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an utterance is generated, whatever its text."""
+
+    text_layout: TextLayout | None = None
+    """None is the official default: streaming for a Base model, full otherwise."""
+    sampling: Sampling | None = None
+    """None takes the model's own generation defaults."""
+    seed: int | None = None
+    """None draws one; the stream tells which. Same seed, text and manner: same codes, however they are chunked."""
+    max_frames: int | None = None
+    """Frames after which generation stops with ``length_cap``; None derives a cap from the text's length."""
+
+    def __post_init__(self) -> None:
+        if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
+            raise RequestError(f"seed is {self.seed}, expected 0 to {MAX_SEED}")
+        if self.max_frames is not None and self.max_frames < 1:
+            raise RequestError(f"max_frames is {self.max_frames}, expected at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechRequest:
+    """One utterance with its complete text."""
+
+    text: str
+    manner: Manner = Manner()
+    settings: Settings = field(default_factory=Settings)

@@ -1,0 +1,145 @@
+"""Choosing codes: the reference's processor order, and draws that depend on nothing but seed, frame and codebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts_engine.config import GenerationDefaults, TalkerConfig
+from rtts_engine.errors import RequestError
+
+F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+
+MIN_FRAMES = 2
+"""The reference's hard-wired ``min_new_tokens``."""
+SUPPRESSED_TAIL = 1024
+"""The last ids of the codec vocabulary are control ids; only EOS may be chosen among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How one code is chosen."""
+
+    do_sample: bool = True
+    temperature: float = 0.9
+    top_k: int = 50
+    """0 keeps all."""
+    top_p: float = 1.0
+    """1 keeps all."""
+
+    def check(self, what: str) -> None:
+        """Raises ``RequestError`` naming the field that is out of range."""
+        rules = (
+            ("temperature", self.temperature, 0.0 < self.temperature < float("inf"), "above 0 (greedy: do_sample off)"),
+            ("top_k", self.top_k, self.top_k >= 0, "0 (off) or more"),
+            ("top_p", self.top_p, 0.0 <= self.top_p <= 1.0, "between 0 and 1"),
+        )
+        for name, value, fine, expected in rules:
+            if not fine:
+                raise RequestError(f"{what}{name} is {value}, expected {expected}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The talker's and the code predictor's rules; the two switches are independent, as in the reference."""
+
+    talker: Draw = Draw()
+    predictor: Draw = Draw()
+    repetition_penalty: float = 1.05
+    """On first codes already chosen in this utterance; the predictor has none."""
+
+    def __post_init__(self) -> None:
+        self.talker.check("")
+        self.predictor.check("subtalker_")
+        if not 0.0 < self.repetition_penalty < float("inf"):
+            raise RequestError(f"repetition_penalty is {self.repetition_penalty}, expected above 0 (1 = off)")
+
+    @classmethod
+    def from_defaults(cls, defaults: GenerationDefaults) -> Sampling:
+        """The values of a checkpoint's generation_config.json."""
+        d = defaults
+        return cls(
+            Draw(d.do_sample, d.temperature, d.top_k, d.top_p),
+            Draw(d.subtalker_do_sample, d.subtalker_temperature, d.subtalker_top_k, d.subtalker_top_p),
+            d.repetition_penalty,
+        )
+
+    def greedy(self) -> Sampling:
+        """The same rules with both draws replaced by argmax."""
+        return replace(
+            self, talker=replace(self.talker, do_sample=False), predictor=replace(self.predictor, do_sample=False)
+        )
+
+    def with_talker(self, **changes: Any) -> Sampling:
+        """The same rules with fields of the talker's draw changed."""
+        return replace(self, talker=replace(self.talker, **changes))
+
+
+def probabilities(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F64]:
+    """Ids that survive temperature, top-k and top-p, ascending, and their probabilities (float64, sum 1)."""
+    scores = logits.astype(np.float32, copy=True)
+    if draw.temperature != 1.0:
+        scores /= np.float32(draw.temperature)
+    if 0 < draw.top_k < scores.size:
+        kth = np.partition(scores, scores.size - draw.top_k)[scores.size - draw.top_k]
+        kept = np.flatnonzero(scores >= kth)  # ties with the k-th stay
+    else:
+        kept = np.arange(scores.size)
+    kept = kept[scores[kept] > -np.inf]
+    weights = np.exp(scores[kept].astype(np.float64) - scores[kept].max())
+    if draw.top_p < 1.0:
+        order = np.argsort(weights, kind="stable")
+        tail = np.cumsum(weights[order]) / weights.sum() <= 1.0 - draw.top_p
+        tail[-1] = False  # the best one always stays
+        survivors = np.sort(order[~tail])
+        kept, weights = kept[survivors], weights[survivors]
+    return kept, weights / weights.sum()
+
+
+def uniforms(seed: int, frame: int, count: int) -> F64:
+    """Numbers in [0, 1), one per codebook, that depend on seed and frame only (Philox 4x64)."""
+    bits = np.random.Philox(key=seed, counter=[0, 0, 0, frame]).random_raw(count)
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def choose(logits: F32, draw: Draw, uniform: float) -> int:
+    """One code by inverting the distribution at ``uniform``. Greedy takes the lowest index among equal maxima."""
+    if not draw.do_sample:
+        return int(np.argmax(logits))
+    ids, probability = probabilities(logits, draw)
+    cumulative = np.cumsum(probability)
+    index = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
+    return int(ids[min(index, ids.size - 1)])
+
+
+class FirstCode:
+    """The talker's rules for one utterance: repetition penalty, minimum length, suppressed ids, then a draw."""
+
+    def __init__(self, config: TalkerConfig, sampling: Sampling) -> None:
+        self._eos = config.ids.eos
+        self._sampling = sampling
+        self._penalty = np.float32(sampling.repetition_penalty)
+        self._suppressed = np.arange(config.vocab_size - SUPPRESSED_TAIL, config.vocab_size)
+        self._suppressed = self._suppressed[self._suppressed != self._eos]
+        self._seen = np.zeros(config.vocab_size, bool)
+
+    def process(self, logits: F32, frame: int) -> F32:
+        """The scores from which frame number ``frame``'s first code is drawn, before temperature."""
+        scores = logits.astype(np.float32, copy=True)
+        if self._penalty != 1.0:
+            old = scores[self._seen]
+            scores[self._seen] = np.where(old >= 0, old / self._penalty, old * self._penalty)
+        if frame < MIN_FRAMES:
+            scores[self._eos] = -np.inf
+        scores[self._suppressed] = -np.inf
+        return scores
+
+    def choose(self, logits: F32, frame: int, uniform: float) -> int:
+        """Draw the first code of ``frame`` and remember it."""
+        code = choose(self.process(logits, frame), self._sampling.talker, uniform)
+        self._seen[code] = True
+        return code
