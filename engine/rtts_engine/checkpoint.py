@@ -45,5 +45,7 @@ class Checkpoint:
         if not (folder / "tokenizer.json").exists():
             for name in TOKENIZER_FILES:
                 if not (folder / name).exists():
-                    raise CheckpointError(f"{folder / name}: no such file; the checkpoint has no text tokenizer")
+                    raise CheckpointError(
+                        f"{folder / name}: no such file; the checkpoint has no text tokenizer"
+                    )
         return cls(folder, config, TensorSource.open(folder), TensorSource.open(folder / "speech_tokenizer"))

@@ -49,9 +49,7 @@ class _Fields:
             raise self.fail(key, f"an integer from {low} to {high}")
         return value
 
-    def number(
-        self, key: str, *, low: float, high: float = math.inf, default: float | None = None
-    ) -> float:
+    def number(self, key: str, *, low: float, high: float = math.inf, default: float | None = None) -> float:
         value = self._data.get(key, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise self.fail(key, "a finite number")
@@ -465,7 +463,9 @@ def _codec(where: str, data: Mapping[str, Any]) -> CodecConfig:
         raise f.fail("encode_downsample_rate", "twice the product of encoder_config.upsampling_ratios")
     groups = f.integer("encoder_valid_num_quantizers", low=2, high=64)
     if groups != decoder.num_quantizers:
-        raise f.fail("encoder_valid_num_quantizers", f"decoder_config.num_quantizers ({decoder.num_quantizers})")
+        raise f.fail(
+            "encoder_valid_num_quantizers", f"decoder_config.num_quantizers ({decoder.num_quantizers})"
+        )
     return CodecConfig(24000, per_frame, groups, decoder, encoder)
 
 
@@ -501,7 +501,9 @@ def parse_config(
     f = _Fields(where[0], "", main)
     model_type = main.get("model_type")
     if model_type != MODEL_TYPE:
-        raise ConfigError(f"{where[0]}: model_type is {model_type!r}, expected {MODEL_TYPE!r} (a Qwen3-TTS model)")
+        raise ConfigError(
+            f"{where[0]}: model_type is {model_type!r}, expected {MODEL_TYPE!r} (a Qwen3-TTS model)"
+        )
     if main.get("tokenizer_type") != TOKENIZER_TYPE:
         raise ConfigError(
             f"{where[0]}: tokenizer_type is {main.get('tokenizer_type')!r}; "
@@ -516,7 +518,9 @@ def parse_config(
     if speech.num_quantizers != talker.num_code_groups:
         raise f.fail("talker_config", f"num_code_groups {speech.num_quantizers}, as in {where[1]}")
     if speech.decoder.codebook_size < talker.predictor.vocab_size:
-        raise f.fail("talker_config", f"codes below the codec's codebook_size ({speech.decoder.codebook_size})")
+        raise f.fail(
+            "talker_config", f"codes below the codec's codebook_size ({speech.decoder.codebook_size})"
+        )
     speaker = f.section("speaker_encoder_config") if kind == "base" else None
     return ModelConfig(
         kind=cast("ModelKind", kind),

@@ -49,7 +49,8 @@ def _source_files(checkpoint: Checkpoint) -> list[Path]:
         file
         for folder in folders
         for file in folder.iterdir()
-        if file.is_file() and (file.name in wanted or file.name.startswith("model") and ".safetensors" in file.name)
+        if file.is_file()
+        and (file.name in wanted or (file.name.startswith("model") and ".safetensors" in file.name))
     )
 
 
@@ -83,7 +84,11 @@ def convert(
     checkpoint = Checkpoint.open(checkpoint_dir)
     Tokenizer.from_dir(checkpoint.path)
     target = Path(out_dir).absolute()
-    if target.exists() and not (target / MANIFEST_FILE).is_file() and (target.is_file() or any(target.iterdir())):
+    if (
+        target.exists()
+        and not (target / MANIFEST_FILE).is_file()
+        and (target.is_file() or any(target.iterdir()))
+    ):
         raise ModelError(f"{target}: exists and is not a converted model; choose another folder")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +114,9 @@ def _check_space(checkpoint: Checkpoint, folder: Path, precision: Precision) -> 
     for source in (checkpoint.main, checkpoint.codec):
         for name in source:
             shape, stored = source.extent(name)
-            need += stored if name in tables else np.prod(shape, dtype=np.float64) * _BYTES_PER_WEIGHT[precision]
+            need += (
+                stored if name in tables else np.prod(shape, dtype=np.float64) * _BYTES_PER_WEIGHT[precision]
+            )
     free = shutil.disk_usage(folder).free
     if need * 1.02 > free:
         raise ModelError(
@@ -137,7 +144,6 @@ def _replace(work: Path, target: Path) -> None:
 def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Progress, name: str) -> None:
     config = checkpoint.config
     tables: dict[str, npt.NDArray[np.float32]] = {}
-    # (step, share of the time at real size)
     report("talker", 0.02)
     write_talker(checkpoint.main, config.talker, work / TALKER, precision)
     report("code predictor", 0.5)

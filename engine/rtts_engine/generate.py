@@ -87,7 +87,9 @@ class FrameStream(Iterator[I32]):
         if self.stop_reason is not None:
             raise StopIteration
         if self.needs_text:
-            raise RequestError("the next frame needs text that has not arrived; check needs_text before each frame")
+            raise RequestError(
+                "the next frame needs text that has not arrived; check needs_text before each frame"
+            )
         output = self._advance()
         uniform = uniforms(self.seed, self.frames, self._config.talker.num_code_groups)
         first = self._first.choose(output.logits, self.frames, uniform[0])

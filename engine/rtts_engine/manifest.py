@@ -99,12 +99,16 @@ class Manifest:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise ModelError(f"{folder}: no {MANIFEST_FILE}; not a converted model (see 'rtts convert')") from None
+            raise ModelError(
+                f"{folder}: no {MANIFEST_FILE}; not a converted model (see 'rtts convert')"
+            ) from None
         except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"{path}: damaged ({error}); convert the checkpoint again") from None
         try:
             if data["format"] != FORMAT:
-                raise ModelError(f"{path}: format {data['format']}, this version reads {FORMAT}; convert again")
+                raise ModelError(
+                    f"{path}: format {data['format']}, this version reads {FORMAT}; convert again"
+                )
             if data["precision"] not in PRECISIONS:
                 raise ModelError(f"{path}: precision {data['precision']!r}, expected {', '.join(PRECISIONS)}")
             configs = data["config"]
@@ -113,9 +117,13 @@ class Manifest:
                 precision=cast("Precision", data["precision"]),
                 ncnn_version=str(data["ncnn"]),
                 source_sha256=str(data["source_sha256"]),
-                config=parse_config(configs["main"], configs["codec"], configs["generation"], where=(str(path),) * 3),
+                config=parse_config(
+                    configs["main"], configs["codec"], configs["generation"], where=(str(path),) * 3
+                ),
                 config_json=configs,
-                files={str(n): FileRecord(int(r["bytes"]), str(r["sha256"])) for n, r in data["files"].items()},
+                files={
+                    str(n): FileRecord(int(r["bytes"]), str(r["sha256"])) for n, r in data["files"].items()
+                },
             )
         except ConfigError as error:
             raise ModelError(f"{error}; convert the checkpoint again") from None
@@ -135,7 +143,9 @@ class Manifest:
         """Compare every file with its hash; reads everything. Raises ``ModelError`` at the first difference."""
         for name, record in self.files.items():
             if file_sha256(folder / name) != record.sha256:
-                raise ModelError(f"{folder / name}: contents changed since conversion; convert the checkpoint again")
+                raise ModelError(
+                    f"{folder / name}: contents changed since conversion; convert the checkpoint again"
+                )
 
 
 def file_sha256(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from rtts_engine.errors import CheckpointError, ModelError, RequestError
 from rtts_engine.generate import FrameStream
 from rtts_engine.graph.writer import Precision
 from rtts_engine.manifest import TABLES_FILE, Manifest
-from rtts_engine.prompt import LivePrompt, Manner, PromptBuilder, PromptSpec
+from rtts_engine.prompt import LivePrompt, PromptBuilder, PromptSpec
 from rtts_engine.request import Settings, SpeechRequest
 from rtts_engine.runtime import Net, check_environment
 from rtts_engine.tables import Tables
@@ -102,9 +101,11 @@ class Model:
             TextError, RequestError, VoiceError: the request cannot be spoken by this model.
         """
         settings = request.settings
-        return self.stream(self.prompts.start(request.text, request.manner, layout=settings.text_layout), settings)
+        return self.stream(
+            self.prompts.start(request.text, request.manner, layout=settings.text_layout), settings
+        )
 
-    def stream(self, prompt: LivePrompt, settings: Settings = Settings()) -> FrameStream:
+    def stream(self, prompt: LivePrompt, settings: Settings) -> FrameStream:
         """The frames of a prompt, whose text may still be arriving (``prompts.open`` and ``incremental_text``)."""
         return FrameStream(self.talker, self.predictor, self.tables, prompt, self.manifest.config, settings)
 

@@ -36,5 +36,5 @@ class SpeechRequest:
     """One utterance with its complete text."""
 
     text: str
-    manner: Manner = Manner()
+    manner: Manner = field(default_factory=Manner)
     settings: Settings = field(default_factory=Settings)

@@ -90,9 +90,13 @@ class Net:
             if not path.is_file():
                 raise ModelError(f"{path}: no such file; convert the checkpoint again")
         if self._net.load_param(str(stem.with_suffix(".param"))) != 0:
-            raise ModelError(f"{stem.with_suffix('.param')}: ncnn cannot read this graph; convert the checkpoint again")
+            raise ModelError(
+                f"{stem.with_suffix('.param')}: ncnn cannot read this graph; convert the checkpoint again"
+            )
         if self._net.load_model(str(stem.with_suffix(".bin"))) != 0:
-            raise ModelError(f"{stem.with_suffix('.bin')}: ncnn cannot read these weights; convert the checkpoint again")
+            raise ModelError(
+                f"{stem.with_suffix('.bin')}: ncnn cannot read these weights; convert the checkpoint again"
+            )
 
     def run(
         self,
@@ -128,7 +132,9 @@ class Net:
         for name in outputs:
             code, mat = extractor.extract(name)
             if code != 0:
-                raise ModelError(f"{self.stem}: output {name!r} failed with ncnn code {code} (out of memory?)")
+                raise ModelError(
+                    f"{self.stem}: output {name!r} failed with ncnn code {code} (out of memory?)"
+                )
             arrays.append(np.array(mat))
         handles = []
         for name in states:

@@ -34,7 +34,12 @@ class Draw:
     def check(self, what: str) -> None:
         """Raises ``RequestError`` naming the field that is out of range."""
         rules = (
-            ("temperature", self.temperature, 0.0 < self.temperature < float("inf"), "above 0 (greedy: do_sample off)"),
+            (
+                "temperature",
+                self.temperature,
+                0.0 < self.temperature < float("inf"),
+                "above 0 (greedy: do_sample off)",
+            ),
             ("top_k", self.top_k, self.top_k >= 0, "0 (off) or more"),
             ("top_p", self.top_p, 0.0 <= self.top_p <= 1.0, "between 0 and 1"),
         )
@@ -71,7 +76,9 @@ class Sampling:
     def greedy(self) -> Sampling:
         """The same rules with both draws replaced by argmax."""
         return replace(
-            self, talker=replace(self.talker, do_sample=False), predictor=replace(self.predictor, do_sample=False)
+            self,
+            talker=replace(self.talker, do_sample=False),
+            predictor=replace(self.predictor, do_sample=False),
         )
 
     def with_talker(self, **changes: Any) -> Sampling:
@@ -103,7 +110,7 @@ def probabilities(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F64]:
 def uniforms(seed: int, frame: int, count: int) -> F64:
     """Numbers in [0, 1), one per codebook, that depend on seed and frame only (Philox 4x64)."""
     bits = np.random.Philox(key=seed, counter=[0, 0, 0, frame]).random_raw(count)
-    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return np.asarray((bits >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 def choose(logits: F32, draw: Draw, uniform: float) -> int:

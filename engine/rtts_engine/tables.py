@@ -25,7 +25,10 @@ def acoustic_table(index: int) -> str:
 def table_shapes(config: TalkerConfig) -> dict[str, tuple[int, int]]:
     """Every look-up table of a checkpoint's language model with its shape."""
     width = config.stack.hidden_size
-    shapes = {TEXT_TABLE: (config.text_vocab_size, config.text_hidden_size), CODEC_TABLE: (config.vocab_size, width)}
+    shapes = {
+        TEXT_TABLE: (config.text_vocab_size, config.text_hidden_size),
+        CODEC_TABLE: (config.vocab_size, width),
+    }
     for i in range(config.num_code_groups - 1):
         shapes[acoustic_table(i)] = (config.predictor.vocab_size, width)
     return shapes
@@ -43,7 +46,8 @@ class Tables:
         # The code tables are read 16 times a frame and are small: keep them widened.
         self._codec_rows = self._codec.float32()
         self._acoustic_rows = [
-            source.float32(acoustic_table(i), shapes[acoustic_table(i)]) for i in range(config.num_code_groups - 1)
+            source.float32(acoustic_table(i), shapes[acoustic_table(i)])
+            for i in range(config.num_code_groups - 1)
         ]
 
     def text(self, ids: Sequence[int]) -> F32:
@@ -63,7 +67,7 @@ class Tables:
 
     def frames(self, codes: npt.NDArray[np.int32]) -> F32:
         """Frame embeddings f (R, D) of codes (R, 16): the sum of all 16 rows."""
-        total = self._codec_rows[codes[:, 0]].copy()
+        total: F32 = self._codec_rows[codes[:, 0]].copy()
         for i, table in enumerate(self._acoustic_rows):
             total += table[codes[:, i + 1]]
         return total

@@ -76,7 +76,9 @@ def _map_file(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path}: cannot be read ({error})") from None
     length = int(data[:8].view("<u8")[0])
     if length > min(size - 8, _MAX_HEADER_BYTES):
-        raise CheckpointError(f"{path}: header of {length} bytes in a file of {size}: truncated or not safetensors")
+        raise CheckpointError(
+            f"{path}: header of {length} bytes in a file of {size}: truncated or not safetensors"
+        )
     try:
         header = json.loads(bytes(data[8 : 8 + length]))
     except (ValueError, RecursionError) as error:
@@ -96,14 +98,18 @@ def _map_tensor(path: Path, name: str, entry: Any, body: npt.NDArray[np.uint8]) 
         shape = tuple(int(n) for n in entry["shape"])
         start, end = (int(n) for n in entry["data_offsets"])
     except (KeyError, TypeError, ValueError):
-        raise CheckpointError(f"{path}: damaged header entry for tensor {name!r}; download it again") from None
+        raise CheckpointError(
+            f"{path}: damaged header entry for tensor {name!r}; download it again"
+        ) from None
     storage = _STORAGE.get(dtype) if isinstance(dtype, str) else None
     if storage is None:
         raise CheckpointError(f"{path}: tensor {name!r} has dtype {dtype!r}; use {', '.join(_STORAGE)}")
     if any(n < 0 for n in shape) or end - start != math.prod(shape) * storage.itemsize or start < 0:
         raise CheckpointError(f"{path}: tensor {name!r}: shape {list(shape)} does not fit its byte range")
     if end > body.size:
-        raise CheckpointError(f"{path}: truncated: tensor {name!r} ends at byte {end} of {body.size}; download it again")
+        raise CheckpointError(
+            f"{path}: tensor {name!r} ends at byte {end} of {body.size}: truncated; download it again"
+        )
     return Tensor(name, dtype, body[start:end].view(storage).reshape(shape))
 
 
@@ -124,11 +130,15 @@ class TensorSource:
             weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
             shards = sorted({str(shard) for shard in weight_map.values()})
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise CheckpointError(f"{index}: damaged shard index (no weight_map); download it again") from None
+            raise CheckpointError(
+                f"{index}: damaged shard index (no weight_map); download it again"
+            ) from None
         tensors: dict[str, Tensor] = {}
         for shard in shards:
             if Path(shard).name != shard:
-                raise CheckpointError(f"{index}: weight_map names {shard!r}, expected a file in the same folder")
+                raise CheckpointError(
+                    f"{index}: weight_map names {shard!r}, expected a file in the same folder"
+                )
             tensors.update(_map_file(folder / shard))
         missing = sorted(set(weight_map) - set(tensors))
         if missing:
@@ -165,7 +175,9 @@ class TensorSource:
                 f"{self.path}: tensor {name!r} has shape {list(tensor.shape)}, expected {list(shape)} from the config"
             )
         if tensor.dtype not in _FLOATS:
-            raise CheckpointError(f"{self.path}: tensor {name!r} has dtype {tensor.dtype}, expected {', '.join(_FLOATS)}")
+            raise CheckpointError(
+                f"{self.path}: tensor {name!r} has dtype {tensor.dtype}, expected {', '.join(_FLOATS)}"
+            )
         return tensor
 
     def float32(self, name: str, shape: Sequence[int]) -> F32:
@@ -176,12 +188,18 @@ class TensorSource:
         return values
 
 
-def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, npt.NDArray[Any]]], metadata: Mapping[str, str]) -> None:
+def write_safetensors(
+    path: Path, tensors: Mapping[str, tuple[str, npt.NDArray[Any]]], metadata: Mapping[str, str]
+) -> None:
     """Write ``{name: (safetensors dtype name, stored array)}`` to ``path``, tensor by tensor."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     offset = 0
     for name, (dtype, raw) in tensors.items():
-        header[name] = {"dtype": dtype, "shape": list(raw.shape), "data_offsets": [offset, offset + raw.nbytes]}
+        header[name] = {
+            "dtype": dtype,
+            "shape": list(raw.shape),
+            "data_offsets": [offset, offset + raw.nbytes],
+        }
         offset += raw.nbytes
     encoded = json.dumps(header, separators=(",", ":")).encode()
     encoded += b" " * (-len(encoded) % 8)

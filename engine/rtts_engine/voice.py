@@ -64,16 +64,21 @@ class Voice:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
                 if metadata.get("format") != FORMAT:
-                    raise VoiceError(f"{path}: not a voice of this project (format {metadata.get('format')!r})")
+                    raise VoiceError(
+                        f"{path}: not a voice of this project (format {metadata.get('format')!r})"
+                    )
                 x_vector = np.asarray(file.get_tensor("x_vector"))
-                codes = np.asarray(file.get_tensor("ref_codes")) if "ref_codes" in file.keys() else None
+                codes = np.asarray(file.get_tensor("ref_codes")) if "ref_codes" in set(file.keys()) else None
         except (SafetensorError, OSError, TypeError, ValueError) as error:
             raise VoiceError(f"{path}: damaged voice file ({error}); clone the voice again") from None
         if x_vector.dtype != np.float32 or (codes is not None and codes.dtype != np.int32):
             raise VoiceError(f"{path}: damaged voice file (unexpected dtypes); clone the voice again")
         prompt = CloneVoice(x_vector, codes, metadata.get("ref_text") if codes is not None else None)
         return cls(
-            metadata.get("name", path.stem), prompt, metadata.get("source_sha256", ""), metadata.get("key", "")
+            metadata.get("name", path.stem),
+            prompt,
+            metadata.get("source_sha256", ""),
+            metadata.get("key", ""),
         )
 
 

@@ -17,7 +17,12 @@ from rtts_engine.tensors import TensorSource
 
 
 def _attention(
-    g: GraphWriter, x: Blob, tables: tuple[Blob, Blob, Blob], tensors: TensorSource, prefix: str, config: TransformerConfig
+    g: GraphWriter,
+    x: Blob,
+    tables: tuple[Blob, Blob, Blob],
+    tensors: TensorSource,
+    prefix: str,
+    config: TransformerConfig,
 ) -> tuple[Blob, Blob, Blob]:
     """Returns the projected attention output and the grown key and value caches."""
     mask, cos, sin = tables
@@ -32,9 +37,12 @@ def _attention(
     fused = g.linear(x, np.concatenate(weights))
     pieces = g.split_at(fused, [heads * head, kv_heads * head, kv_heads * head], axis=1)
     queries, keys, values = (
-        g.reshape(piece, -1, count, head) for piece, count in zip(pieces, (heads, kv_heads, kv_heads), strict=True)
+        g.reshape(piece, -1, count, head)
+        for piece, count in zip(pieces, (heads, kv_heads, kv_heads), strict=True)
     )
-    queries = g.rms_norm(queries, tensors.float32(f"{prefix}self_attn.q_norm.weight", (head,)), config.rms_norm_eps)
+    queries = g.rms_norm(
+        queries, tensors.float32(f"{prefix}self_attn.q_norm.weight", (head,)), config.rms_norm_eps
+    )
     keys = g.rms_norm(keys, tensors.float32(f"{prefix}self_attn.k_norm.weight", (head,)), config.rms_norm_eps)
     queries, keys, values = (g.permute(b, 2) for b in (queries, keys, values))  # (heads, n, head)
     queries, keys = (g.layer("RotaryEmbed", [b, cos, sin], {0: 0}) for b in (queries, keys))
@@ -47,7 +55,9 @@ def _attention(
     return out, new_keys, new_values
 
 
-def _feed_forward(g: GraphWriter, x: Blob, tensors: TensorSource, prefix: str, config: TransformerConfig) -> Blob:
+def _feed_forward(
+    g: GraphWriter, x: Blob, tensors: TensorSource, prefix: str, config: TransformerConfig
+) -> Blob:
     width, inner = config.hidden_size, config.intermediate_size
     gate, up = (tensors.float32(f"{prefix}mlp.{name}_proj.weight", (inner, width)) for name in ("gate", "up"))
     gated, linear = g.split_at(g.linear(x, np.concatenate([gate, up])), [inner, inner], axis=1)
@@ -103,13 +113,17 @@ def write_predictor(tensors: TensorSource, config: TalkerConfig, stem: Path, pre
             g.output(g.linear(hidden, head), f"logits{s}")
 
 
-def write_text_projection(tensors: TensorSource, config: TalkerConfig, stem: Path, precision: Precision) -> None:
+def write_text_projection(
+    tensors: TensorSource, config: TalkerConfig, stem: Path, precision: Precision
+) -> None:
     """TXT: ``x`` (n, text_hidden_size), rows of the text embedding, to ``y`` (n, D)."""
     text, width = config.text_hidden_size, config.stack.hidden_size
     name = "talker.text_projection.linear_fc"
     with GraphWriter(stem, precision) as g:
         x = g.linear(
-            g.input("x"), tensors.float32(f"{name}1.weight", (text, text)), tensors.float32(f"{name}1.bias", (text,))
+            g.input("x"),
+            tensors.float32(f"{name}1.weight", (text, text)),
+            tensors.float32(f"{name}1.bias", (text,)),
         )
         weight = tensors.float32(f"{name}2.weight", (width, text))
         g.output(g.linear(g.silu(x), weight, tensors.float32(f"{name}2.bias", (width,))), "y")

@@ -87,7 +87,9 @@ class GraphWriter:
         """Add a layer with one output."""
         return self.layers(kind, inputs, 1, params)[0]
 
-    def layers(self, kind: str, inputs: Sequence[Blob], outputs: int, params: Params | None = None) -> list[Blob]:
+    def layers(
+        self, kind: str, inputs: Sequence[Blob], outputs: int, params: Params | None = None
+    ) -> list[Blob]:
         """Add a layer with several outputs."""
         blobs = [Blob(f"b{self._names + i}") for i in range(outputs)]
         self._names += outputs
@@ -175,7 +177,9 @@ class GraphWriter:
         out_features, in_features = weight.shape
         if self.precision == "fp16":
             # Gemm keeps fp32 weights on x86; InnerProduct stores and reads them as fp16.
-            blob = self.layer("InnerProduct", [x], {0: out_features, 1: int(bias is not None), 2: weight.size})
+            blob = self.layer(
+                "InnerProduct", [x], {0: out_features, 1: int(bias is not None), 2: weight.size}
+            )
             self._tagged(weight)
             if bias is not None:
                 self._plain(bias)
@@ -224,7 +228,17 @@ class GraphWriter:
         It is a 2-D convolution with 1 x K kernels: ncnn's fast x86 kernels are the 2-D ones.
         """
         outputs, _, kernel = weight.shape
-        params: dict[int, int] = {0: outputs, 1: kernel, 11: 1, 2: dilation, 12: 1, 3: stride, 13: 1, 4: 0, 14: 0}
+        params: dict[int, int] = {
+            0: outputs,
+            1: kernel,
+            11: 1,
+            2: dilation,
+            12: 1,
+            3: stride,
+            13: 1,
+            4: 0,
+            14: 0,
+        }
         params |= {5: int(bias is not None), 6: weight.size}
         if groups == 1:
             blob = self.layer("Convolution", [x], params)
