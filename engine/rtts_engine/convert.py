@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -165,12 +164,9 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
 
 def _write_tables(checkpoint: Checkpoint, work: Path, computed: dict[str, npt.NDArray[np.float32]]) -> None:
     """Look-up tables keep the checkpoint's own precision and stay memory-mapped."""
-    stored: dict[str, tuple[str, npt.NDArray[Any]]] = {}
-    for name, shape in table_shapes(checkpoint.config.talker).items():
-        tensor = checkpoint.main.get(name, shape)
-        stored[name] = (tensor.dtype, tensor.raw)
-    stored |= {name: ("F32", np.ascontiguousarray(values, np.float32)) for name, values in computed.items()}
-    write_safetensors(work / TABLES_FILE, stored, {"format": "rtts-tables"})
+    shapes = table_shapes(checkpoint.config.talker)
+    stored = {name: checkpoint.main.get(name, shape) for name, shape in shapes.items()}
+    write_safetensors(work / TABLES_FILE, {**stored, **computed}, {"format": "rtts-tables"})
 
 
 def _write_manifest(checkpoint: Checkpoint, work: Path, precision: Precision, name: str) -> None:

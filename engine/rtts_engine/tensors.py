@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ _STORAGE: dict[str, np.dtype[Any]] = {
 }
 _FLOATS = ("F32", "F16", "BF16")
 _MAX_HEADER_BYTES = 100_000_000
+_COPY_BYTES = 64 << 20
 
 
 def widen(raw: npt.NDArray[Any], dtype: str) -> F32:
@@ -49,6 +51,9 @@ class Tensor:
     dtype: str
     """The safetensors name: F32, F16, BF16, ..."""
     raw: npt.NDArray[Any]
+    file: mmap.mmap
+    start: int
+    """Where the tensor begins in ``file``, in bytes."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -59,8 +64,25 @@ class Tensor:
         return widen(self.raw[np.asarray(index, dtype=np.int64)], self.dtype)
 
     def float32(self) -> F32:
-        """The whole tensor as float32 (a copy)."""
-        return widen(self.raw, self.dtype)
+        """The whole tensor as float32 (a copy); its pages leave this process's memory again."""
+        values = widen(self.raw, self.dtype)
+        self._forget()
+        return values
+
+    def copy_to(self, out: IO[bytes]) -> None:
+        """Write the stored bytes to ``out`` in pieces, without keeping the pages."""
+        data = self.raw.reshape(-1).view(np.uint8)
+        for start in range(0, data.size, _COPY_BYTES):
+            out.write(data[start : start + _COPY_BYTES].data)
+            self._forget()
+
+    def _forget(self) -> None:
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return  # Windows trims mapped pages by itself
+        first = -(-self.start // mmap.PAGESIZE) * mmap.PAGESIZE
+        length = (self.start + self.raw.nbytes - first) // mmap.PAGESIZE * mmap.PAGESIZE
+        if length > 0:
+            self.file.madvise(mmap.MADV_DONTNEED, first, length)
 
 
 def _map_file(path: Path) -> dict[str, Tensor]:
@@ -69,18 +91,19 @@ def _map_file(path: Path) -> dict[str, Tensor]:
         size = path.stat().st_size
         if size < 8:
             raise CheckpointError(f"{path}: {size} bytes, not a safetensors file; download it again")
-        data = np.memmap(path, dtype=np.uint8, mode="r")
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file; the checkpoint is incomplete") from None
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error})") from None
-    length = int(data[:8].view("<u8")[0])
+    length = int.from_bytes(mapped[:8], "little")
     if length > min(size - 8, _MAX_HEADER_BYTES):
         raise CheckpointError(
             f"{path}: header of {length} bytes in a file of {size}: truncated or not safetensors"
         )
     try:
-        header = json.loads(bytes(data[8 : 8 + length]))
+        header = json.loads(mapped[8 : 8 + length])
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: damaged safetensors header ({error}); download it again") from None
     if not isinstance(header, dict):
@@ -88,11 +111,11 @@ def _map_file(path: Path) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for name, entry in header.items():
         if name != "__metadata__":
-            tensors[name] = _map_tensor(path, name, entry, data[8 + length :])
+            tensors[name] = _map_tensor(path, name, entry, mapped, 8 + length)
     return tensors
 
 
-def _map_tensor(path: Path, name: str, entry: Any, body: npt.NDArray[np.uint8]) -> Tensor:
+def _map_tensor(path: Path, name: str, entry: Any, mapped: mmap.mmap, body: int) -> Tensor:
     try:
         dtype = entry["dtype"]
         shape = tuple(int(n) for n in entry["shape"])
@@ -106,11 +129,12 @@ def _map_tensor(path: Path, name: str, entry: Any, body: npt.NDArray[np.uint8]) 
         raise CheckpointError(f"{path}: tensor {name!r} has dtype {dtype!r}; use {', '.join(_STORAGE)}")
     if any(n < 0 for n in shape) or end - start != math.prod(shape) * storage.itemsize or start < 0:
         raise CheckpointError(f"{path}: tensor {name!r}: shape {list(shape)} does not fit its byte range")
-    if end > body.size:
+    if body + end > len(mapped):
         raise CheckpointError(
-            f"{path}: tensor {name!r} ends at byte {end} of {body.size}: truncated; download it again"
+            f"{path}: tensor {name!r} ends at byte {end} of {len(mapped) - body}: truncated; download it again"
         )
-    return Tensor(name, dtype, body[start:end].view(storage).reshape(shape))
+    values = np.frombuffer(mapped, storage, math.prod(shape), body + start)
+    return Tensor(name, dtype, values.reshape(shape), mapped, body + start)
 
 
 class TensorSource:
@@ -188,23 +212,22 @@ class TensorSource:
         return values
 
 
-def write_safetensors(
-    path: Path, tensors: Mapping[str, tuple[str, npt.NDArray[Any]]], metadata: Mapping[str, str]
-) -> None:
-    """Write ``{name: (safetensors dtype name, stored array)}`` to ``path``, tensor by tensor."""
+def write_safetensors(path: Path, tensors: Mapping[str, Tensor | F32], metadata: Mapping[str, str]) -> None:
+    """Write tensors as they are stored and arrays as float32 to ``path``, one after another."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     offset = 0
-    for name, (dtype, raw) in tensors.items():
-        header[name] = {
-            "dtype": dtype,
-            "shape": list(raw.shape),
-            "data_offsets": [offset, offset + raw.nbytes],
-        }
-        offset += raw.nbytes
+    for name, value in tensors.items():
+        dtype, raw = (value.dtype, value.raw) if isinstance(value, Tensor) else ("F32", value)
+        end = offset + raw.nbytes
+        header[name] = {"dtype": dtype, "shape": list(raw.shape), "data_offsets": [offset, end]}
+        offset = end
     encoded = json.dumps(header, separators=(",", ":")).encode()
     encoded += b" " * (-len(encoded) % 8)
     with path.open("wb") as file:
         file.write(len(encoded).to_bytes(8, "little"))
         file.write(encoded)
-        for dtype, raw in tensors.values():
-            file.write(np.ascontiguousarray(raw, dtype=_STORAGE[dtype]).data)
+        for value in tensors.values():
+            if isinstance(value, Tensor):
+                value.copy_to(file)
+            else:
+                file.write(np.ascontiguousarray(value, "<f4").data)
