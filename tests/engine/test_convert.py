@@ -1,0 +1,193 @@
+"""Conversion: every precision, at once or not at all, and a manifest that notices damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rtts_engine import convert as convert_module
+from rtts_engine.checkpoint import Checkpoint
+from rtts_engine.convert import convert, source_hash
+from rtts_engine.errors import CheckpointError, ModelError
+from rtts_engine.graph.writer import PRECISIONS, Precision
+from rtts_engine.manifest import MANIFEST_FILE, Manifest
+from rtts_engine.model import Model
+from tests.checkpoints import damage
+
+from .conftest import Models
+
+
+@pytest.fixture
+def converted(models: Models, tmp_path: Path) -> Path:
+    """A private copy of the converted tiny Base model."""
+    return Path(shutil.copytree(models.get().path, tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("fp32", 1e-5), ("fp16", 4e-3), ("bf16", 6e-2), ("int8", 0.15)]
+)
+def test_every_precision_speaks(
+    models: Models, tmp_path: Path, precision: Precision, tolerance: float
+) -> None:
+    reference = models.get()
+    model = Model.load(convert(models.checkpoint(), tmp_path / precision, precision))
+    assert model.manifest.precision == precision
+    rows = np.random.default_rng(1).normal(0, 0.5, (12, reference.tables.hidden_size)).astype(np.float32)
+    _, want = reference.talker.prefill(rows)
+    state, got = model.talker.prefill(rows[:9])
+    for row in rows[9:]:
+        got = model.talker.step(state, row)
+    error = np.linalg.norm(got.hidden - want.hidden) / np.linalg.norm(want.hidden)
+    assert error < tolerance
+    codes = model.predictor.frame(want.hidden, 3, lambda _book, logits: int(np.argmax(logits)))
+    assert codes.shape == (16,)
+    assert codes[0] == 3
+    samples = model.codec.decode(model.codec.init_state(), codes[None].repeat(3, axis=0))
+    assert samples.shape == (3 * 1920,)
+    assert np.isfinite(samples).all()
+
+
+def test_precisions_are_all_covered() -> None:
+    assert set(PRECISIONS) == {"fp32", "fp16", "bf16", "int8"}
+
+
+def test_manifest_names_what_the_model_can_do(models: Models) -> None:
+    model = models.get("tiny", "custom_voice")
+    data = json.loads((model.path / MANIFEST_FILE).read_text(encoding="utf-8"))
+    assert data["kind"] == "custom_voice"
+    assert "eric" in data["speakers"]
+    assert data["dialects"]["eric"] == "sichuan_dialect"
+    assert data["languages"][0] == "auto"
+    assert not [name for name in data["languages"] if "dialect" in name]
+    assert set(data["files"]) >= {"talker.param", "talker.bin", "tables.safetensors", "tokenizer/vocab.json"}
+    model.manifest.verify(model.path)
+
+
+def test_same_checkpoint_same_bytes(models: Models, tmp_path: Path) -> None:
+    first = Manifest.load(convert(models.checkpoint(), tmp_path / "a", name="x"))
+    second = Manifest.load(convert(models.checkpoint(), tmp_path / "b", name="x"))
+    assert first.files == second.files
+    assert first.source_sha256 == second.source_sha256 == source_hash(Checkpoint.open(models.checkpoint()))
+
+
+def test_progress_reaches_the_end_and_never_goes_back(models: Models, tmp_path: Path) -> None:
+    seen: list[tuple[str, float]] = []
+    convert(models.checkpoint(), tmp_path / "model", progress=lambda step, done: seen.append((step, done)))
+    fractions = [fraction for _, fraction in seen]
+    assert fractions == sorted(fractions)
+    assert seen[-1] == ("done", 1.0)
+
+
+def test_an_older_model_is_replaced(models: Models, converted: Path) -> None:
+    convert(models.checkpoint(), converted, "fp16")
+    assert Manifest.load(converted).precision == "fp16"
+    assert [p.name for p in converted.parent.iterdir()] == [converted.name]
+
+
+def test_a_folder_of_something_else_is_left_alone(models: Models, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.png").write_bytes(b"meow")
+    with pytest.raises(ModelError, match="exists and is not a converted model"):
+        convert(models.checkpoint(), tmp_path / "photos")
+    assert (tmp_path / "photos" / "cat.png").read_bytes() == b"meow"
+
+
+def test_an_interrupted_conversion_leaves_the_older_model(
+    models: Models, converted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Manifest.load(converted)
+
+    def interrupt(*_args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(convert_module, "write_predictor", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        convert(models.checkpoint(), converted)
+    assert [p.name for p in converted.parent.iterdir()] == [converted.name]
+    assert Manifest.load(converted) == before
+
+
+def test_a_failing_conversion_leaves_nothing(checkpoint: Path, tmp_path: Path) -> None:
+    damage.drop_tensor(checkpoint, "talker.code_predictor.lm_head.3.weight")
+    with pytest.raises(CheckpointError):
+        convert(checkpoint, tmp_path / "out" / "model")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_full_disk_is_noticed_before_writing(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        convert_module.shutil, "disk_usage", lambda _path: SimpleNamespace(total=10**9, used=10**9, free=1000)
+    )
+    with pytest.raises(ModelError, match=r"0\.00 GB free, the converted model needs"):
+        convert(models.checkpoint(), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failing_write_is_one_clear_error(
+    models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(convert_module, "write_predictor", fail)
+    with pytest.raises(ModelError, match="No space left on device"):
+        convert(models.checkpoint(), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_precision(models: Models, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="choose from fp32, fp16, bf16, int8"):
+        convert(models.checkpoint(), tmp_path / "model", "int4")  # type: ignore[arg-type]
+
+
+def test_damaged_models_are_refused(converted: Path) -> None:
+    (converted / "talker.bin").write_bytes(b"\0" * 10)
+    with pytest.raises(ModelError, match=r"talker\.bin: 10 bytes, expected"):
+        Model.load(converted)
+    (converted / "talker.bin").unlink()
+    with pytest.raises(ModelError, match=r"talker\.bin: no such file"):
+        Model.load(converted)
+
+
+def test_changed_contents_of_the_same_size_are_found_by_verify(converted: Path) -> None:
+    manifest = Manifest.load(converted)
+    data = bytearray((converted / "predictor.bin").read_bytes())
+    data[1000] ^= 1
+    (converted / "predictor.bin").write_bytes(data)
+    with pytest.raises(ModelError, match=r"predictor\.bin: contents changed"):
+        manifest.verify(converted)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "damaged"),
+        ("[]", "damaged"),
+        ('{"format": 0}', "format 0, this version reads 1"),
+        ('{"format": 1}', "damaged"),
+        ('{"format": 1, "precision": "int3"}', "precision 'int3'"),
+    ],
+)
+def test_damaged_manifests(converted: Path, content: str, message: str) -> None:
+    (converted / MANIFEST_FILE).write_text(content)
+    with pytest.raises(ModelError, match=message):
+        Model.load(converted)
+
+
+def test_a_checkpoint_is_not_a_model(models: Models) -> None:
+    with pytest.raises(ModelError, match="not a converted model"):
+        Model.load(models.checkpoint())
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="not a converted model"):
+        Model.load(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match="not a directory"):
+        convert(tmp_path / "nowhere", tmp_path / "model")

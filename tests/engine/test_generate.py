@@ -1,0 +1,212 @@
+"""The generation loop: parity with the official goldens, reasons to stop, seeds, streams side by side, open text."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rtts_engine.convert import convert
+from rtts_engine.errors import RequestError, TextError
+from rtts_engine.model import Model
+from rtts_engine.prompt import Manner
+from rtts_engine.request import Settings, SpeechRequest
+from rtts_engine.sampling import Sampling
+from tests import goldens
+from tests.oracle.parity import (
+    clone_voice,
+    decode_after_reference,
+    greedy_codes,
+    prompt_rows,
+    relative_error,
+    snr_db,
+)
+
+from .conftest import Models
+
+TEXT = "hello world, this is a small test of streaming speech."
+DESIGN = Manner(instruct="a warm and gentle voice")
+
+
+@pytest.fixture(scope="module")
+def model(models: Models) -> Model:
+    return models.get("tiny", "voice_design")
+
+
+def codes_of(model: Model, text: str = TEXT, manner: Manner = DESIGN, **settings: object) -> np.ndarray:
+    request = SpeechRequest(text, manner, Settings(**settings))  # type: ignore[arg-type]
+    return np.array(list(model.frames(request)))
+
+
+@pytest.mark.parametrize("name", goldens.NAMES)
+def test_greedy_codes_equal_the_official_package(name: str, tmp_path: Path) -> None:
+    golden = goldens.load(name)
+    model = Model.load(convert(golden.write_checkpoint(tmp_path / "checkpoint"), tmp_path / "model"))
+    for entry in golden.cases:
+        voice = None
+        if golden.xvector is not None and golden.ref_codes is not None:
+            voice = clone_voice(entry.case, golden.xvector, golden.ref_codes)
+        codes, ended = greedy_codes(model, entry.case, voice)
+        assert codes.shape == entry.codes.shape, entry.case.name
+        np.testing.assert_array_equal(codes, entry.codes, err_msg=entry.case.name)
+        assert ended == entry.ended, entry.case.name
+        if entry.prompt is not None and entry.trailing is not None:
+            rows, trailing = prompt_rows(model, entry.case, voice)
+            assert relative_error(entry.prompt, rows) < 1e-5, entry.case.name
+            assert relative_error(entry.trailing, trailing) < 1e-5, entry.case.name
+        if entry.waveform is not None:
+            ours = decode_after_reference(model, entry.case, voice, codes)[: len(entry.waveform)]
+            assert snr_db(entry.waveform, ours) > 60.0, entry.case.name  # goldens are kept as 16-bit floats
+
+
+def test_cap_and_reason(model: Model) -> None:
+    stream = model.frames(SpeechRequest(TEXT, DESIGN, Settings(sampling=Sampling().greedy(), max_frames=5)))
+    assert stream.stop_reason is None
+    assert len(list(stream)) == 5
+    assert stream.stop_reason == "length_cap"
+    assert next(stream, None) is None
+
+
+def test_default_cap_follows_the_text(model: Model) -> None:
+    short = model.frames(SpeechRequest("hi", DESIGN)).max_frames
+    long = model.frames(SpeechRequest(TEXT * 3, DESIGN)).max_frames
+    assert short < long < model.manifest.config.generation.max_new_tokens
+
+
+def test_cancel_ends_before_the_next_frame(model: Model) -> None:
+    stream = model.frames(SpeechRequest(TEXT, DESIGN, Settings(seed=1)))
+    next(stream)
+    stream.cancel()
+    assert list(stream) == []
+    assert stream.stop_reason == "cancelled"
+    assert stream.frames == 1
+
+
+def test_cancel_before_the_first_frame_computes_nothing(model: Model) -> None:
+    stream = model.frames(SpeechRequest(TEXT, DESIGN))
+    stream.cancel()
+    assert list(stream) == []
+    assert stream.frames == 0
+
+
+def test_seed_decides_everything(model: Model) -> None:
+    first = codes_of(model, seed=11, max_frames=12)
+    np.testing.assert_array_equal(codes_of(model, seed=11, max_frames=12), first)
+    # A longer run starts with the same frames: draws are keyed by frame, not by what was drawn before.
+    np.testing.assert_array_equal(codes_of(model, seed=11, max_frames=20)[: len(first)], first)
+    assert not np.array_equal(codes_of(model, seed=12, max_frames=12), first)
+
+
+def test_a_drawn_seed_is_told_and_repeats(model: Model) -> None:
+    stream = model.frames(SpeechRequest(TEXT, DESIGN, Settings(max_frames=6)))
+    codes = np.array(list(stream))
+    np.testing.assert_array_equal(codes_of(model, seed=stream.seed, max_frames=6), codes)
+
+
+def test_streams_do_not_disturb_each_other(model: Model) -> None:
+    texts = [TEXT, "one two three four five", "good morning"]
+    alone = [codes_of(model, text, seed=5, max_frames=10) for text in texts]
+    streams = [model.frames(SpeechRequest(t, DESIGN, Settings(seed=5, max_frames=10))) for t in texts]
+    together: list[list[np.ndarray]] = [[] for _ in texts]
+    for _ in range(10):
+        for stream, out in zip(streams, together, strict=True):
+            if (frame := next(stream, None)) is not None:
+                out.append(frame)
+    for want, got in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(np.array(got), want)
+
+
+def test_streams_in_threads_share_one_model(model: Model) -> None:
+    want = [codes_of(model, seed=seed, max_frames=8) for seed in range(4)]
+    got: dict[int, np.ndarray] = {}
+
+    def speak(seed: int) -> None:
+        got[seed] = codes_of(model, seed=seed, max_frames=8)
+
+    threads = [threading.Thread(target=speak, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for seed in range(4):
+        np.testing.assert_array_equal(got[seed], want[seed])
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_text_in_pieces_gives_the_codes_of_the_whole(model: Model, size: int) -> None:
+    settings = Settings("streaming", Sampling().greedy(), max_frames=25)
+    whole = np.array(list(model.frames(SpeechRequest(TEXT, DESIGN, settings))))
+    text = model.incremental_text()
+    pieces = [TEXT[i : i + size] for i in range(0, len(TEXT), size)]
+    ids: list[int] = []
+    while pieces and not ids:
+        ids = text.feed(pieces.pop(0))
+    closed = not pieces
+    if closed:
+        ids += text.close()
+    prompt = model.prompts.open(ids, DESIGN)
+    if closed:
+        prompt.feed.close()
+    stream = model.stream(prompt, settings)
+    frames = []
+    while stream.stop_reason is None:
+        if stream.needs_text:
+            if pieces:
+                prompt.feed.push(text.feed(pieces.pop(0)))
+            else:
+                prompt.feed.push(text.close())
+                prompt.feed.close()
+            continue
+        if (frame := next(stream, None)) is not None:
+            frames.append(frame)
+    np.testing.assert_array_equal(np.array(frames), whole)
+
+
+def test_a_frame_without_its_text_is_refused(model: Model) -> None:
+    ids = model.incremental_text().feed("hello there ")
+    stream = model.stream(model.prompts.open(ids[:1], DESIGN), Settings(seed=1))
+    next(stream)
+    assert stream.needs_text
+    with pytest.raises(RequestError, match="needs text that has not arrived"):
+        next(stream)
+
+
+def test_waiting_stream_can_be_cancelled(model: Model) -> None:
+    ids = model.incremental_text().feed("hello there ")
+    stream = model.stream(model.prompts.open(ids[:1], DESIGN), Settings(seed=1))
+    next(stream)
+    stream.cancel()
+    assert not stream.needs_text
+    assert list(stream) == []
+    assert stream.stop_reason == "cancelled"
+
+
+def test_a_long_stream_outgrows_the_reserved_cache(models: Models) -> None:
+    """The cache is reserved for 256 frames; past that it grows, and the codes stay those of a fresh prefill."""
+    model = models.get("tiny", "base")
+    talker = model.talker
+    rng = np.random.default_rng(0)
+    rows = rng.normal(0, 0.3, (420, model.tables.hidden_size)).astype(np.float32)
+    state, output = talker.prefill(rows[:10])
+    for row in rows[10:]:
+        output = talker.step(state, row)
+    _, whole = talker.prefill(rows)
+    np.testing.assert_allclose(output.hidden, whole.hidden, atol=2e-4)
+    np.testing.assert_allclose(output.logits, whole.logits, atol=2e-4)
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "\u200b"])
+def test_text_with_nothing_to_say(model: Model, text: str) -> None:
+    if text.strip() and model.tokenizer.encode_spoken(text):
+        assert codes_of(model, text, max_frames=2, seed=0).shape[1] == 16
+    else:
+        with pytest.raises(TextError, match="no text to speak"):
+            codes_of(model, text)
+
+
+@pytest.mark.parametrize(("field", "value"), [("seed", -1), ("seed", 2**64), ("max_frames", 0)])
+def test_settings_out_of_range(field: str, value: int) -> None:
+    with pytest.raises(RequestError, match=f"{field} is {value}"):
+        Settings(**{field: value})  # type: ignore[arg-type]

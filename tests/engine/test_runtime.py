@@ -1,0 +1,131 @@
+"""The ncnn rules: graphs read back as they were written, owned memory, caches, and the GIL."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rtts_engine import runtime
+from rtts_engine.errors import ModelError, RuntimeSetupError
+from rtts_engine.graph.writer import GraphWriter, Precision
+from rtts_engine.runtime import Net, owned, to_numpy
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.normal(0, 1, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("precision", "tolerance"), [("fp32", 1e-5), ("fp16", 2e-3), ("bf16", 2e-2), ("int8", 3e-2)]
+)
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("bias", [False, True])
+def test_linear(tmp_path: Path, precision: Precision, tolerance: float, rows: int, bias: bool) -> None:
+    """One product against numpy: what to run after every change to a written weight format."""
+    weight, x, b = normal(37, 64) * normal(37, 1), normal(rows, 64), normal(37)
+    with GraphWriter(tmp_path / "g", precision) as g:
+        g.output(g.linear(g.input("x"), weight, b if bias else None), "y")
+    (y,), _ = Net(tmp_path / "g", precision=precision).run({"x": x}, ["y"])
+    want = x.astype(np.float64) @ weight.T + (b if bias else 0)
+    assert np.linalg.norm(y - want) / np.linalg.norm(want) < tolerance
+
+
+@pytest.mark.parametrize("groups", [1, 6])
+def test_conv(tmp_path: Path, groups: int) -> None:
+    weight, bias, x = normal(6, 6 // groups, 3), normal(6), normal(6, 1, 20)
+    with GraphWriter(tmp_path / "g") as g:
+        g.output(g.conv(g.input("x"), weight, bias, stride=2, dilation=3, groups=groups), "y")
+    (y,), _ = Net(tmp_path / "g").run({"x": x}, ["y"])
+    columns = range(0, 20 - 6, 2)
+    want = np.zeros((6, len(columns)))
+    for o in range(6):
+        for c in range(6 // groups):
+            source = x[c if groups == 1 else o, 0]
+            for j, t in enumerate(columns):
+                want[o, j] += sum(weight[o, c, k] * source[t + 3 * k] for k in range(3))
+    np.testing.assert_allclose(y[:, 0], want + bias[:, None], atol=1e-5)
+
+
+def test_blobs_read_twice_are_split(tmp_path: Path) -> None:
+    with GraphWriter(tmp_path / "g") as g:
+        x = g.input("x")
+        doubled = g.add(x, x)
+        g.output(g.multiply(doubled, doubled), "square")
+        g.output(doubled, "double")
+    text = (tmp_path / "g.param").read_text()
+    assert text.count("Split") == 2
+    x_value = normal(3, 4)
+    arrays, _ = Net(tmp_path / "g").run({"x": x_value}, ["square", "double"])
+    np.testing.assert_allclose(arrays[0], 4 * x_value**2, rtol=1e-6)
+    np.testing.assert_allclose(arrays[1], 2 * x_value, rtol=1e-6)
+
+
+def test_a_failed_writer_leaves_no_graph(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), GraphWriter(tmp_path / "g") as g:
+        g.input("x")
+        raise ZeroDivisionError
+    assert not (tmp_path / "g.param").exists()
+
+
+def test_handles_own_their_memory(tmp_path: Path) -> None:
+    """A borrowed Mat in an in-place layer crashes the process; a handle outlives the array it came from."""
+    with GraphWriter(tmp_path / "g") as g:
+        g.output(g.silu(g.input("x")), "y")
+    net = Net(tmp_path / "g")
+    handle = owned(np.full((4, 100), 2.0, np.float32))
+    gc.collect()
+    for _ in range(50):
+        np.zeros((4, 100), np.float32)
+        (y,), _ = net.run({"x": handle}, ["y"])
+    np.testing.assert_allclose(y, 2.0 / (1.0 + np.exp(-2.0)), rtol=1e-6)
+    np.testing.assert_array_equal(to_numpy(handle), np.full((4, 100), 2.0))
+
+
+def test_states_come_back_as_they_left(tmp_path: Path) -> None:
+    with GraphWriter(tmp_path / "g") as g:
+        joined = g.concat([g.input("tail"), g.input("x")], axis=1)
+        g.output(g.last(joined, 2, axis=1), "tail_next")
+        g.output(joined, "y")
+    net = Net(tmp_path / "g")
+    tail = owned(np.zeros((1, 2), np.float32))
+    seen = []
+    for start in range(0, 9, 3):
+        (y,), (tail,) = net.run(
+            {"tail": tail, "x": np.arange(start, start + 3, dtype=np.float32)[None]}, ["y"], ["tail_next"]
+        )
+        seen.append(y[0])
+    np.testing.assert_array_equal(seen[2], [4, 5, 6, 7, 8])
+
+
+def test_missing_and_foreign_files(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"nothing\.param: no such file"):
+        Net(tmp_path / "nothing")
+    (tmp_path / "bad.param").write_text("not a graph\n")
+    (tmp_path / "bad.bin").write_bytes(b"")
+    with pytest.raises(ModelError, match=r"bad\.param: ncnn cannot read"):
+        Net(tmp_path / "bad")
+
+
+def test_unknown_input_is_named(tmp_path: Path) -> None:
+    with GraphWriter(tmp_path / "g") as g:
+        g.output(g.silu(g.input("x")), "y")
+    with pytest.raises(ModelError, match="no graph input 'z'"):
+        Net(tmp_path / "g").run({"z": normal(1, 4)}, ["y"])
+
+
+def test_this_wheel_releases_the_gil() -> None:
+    runtime.check_environment()
+    assert runtime.releases_gil()
+
+
+def test_an_old_wheel_is_refused_only_when_the_check_confirms_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "ncnn_version", lambda: "1.0.20260526")
+    runtime.check_environment()
+    monkeypatch.setattr(runtime, "releases_gil", lambda: False)
+    with pytest.raises(RuntimeSetupError, match=r"pip install 'ncnn>=1\.0\.20261020'"):
+        runtime.check_environment()

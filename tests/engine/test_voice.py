@@ -1,0 +1,81 @@
+"""Saved voices survive a round trip; damaged or foreign files are one clear error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+
+from rtts_engine.errors import VoiceError
+from rtts_engine.prompt import CloneVoice
+from rtts_engine.voice import Voice, voice_key
+
+X = np.arange(8, dtype=np.float32)
+CODES = np.arange(48, dtype=np.int32).reshape(3, 16)
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    voice = Voice("me", CloneVoice(X, CODES, "what I say 你好"), "abc", "key")
+    voice.save(tmp_path / "me.safetensors")
+    loaded = Voice.load(tmp_path / "me.safetensors")
+    np.testing.assert_array_equal(loaded.prompt.x_vector, X)
+    assert loaded.prompt.ref_codes is not None
+    np.testing.assert_array_equal(loaded.prompt.ref_codes, CODES)
+    assert loaded.prompt.ref_text == "what I say 你好"
+    assert (loaded.name, loaded.source_sha256, loaded.key) == ("me", "abc", "key")
+    assert [p.name for p in tmp_path.iterdir()] == ["me.safetensors"]
+
+
+def test_x_vector_only(tmp_path: Path) -> None:
+    Voice("me", CloneVoice(X), "abc", "key").save(tmp_path / "me.safetensors")
+    loaded = Voice.load(tmp_path / "me.safetensors").prompt
+    assert loaded.ref_codes is None
+    assert loaded.ref_text is None
+
+
+def test_unwritable_folder(tmp_path: Path) -> None:
+    with pytest.raises(VoiceError, match="cannot be written"):
+        Voice("me", CloneVoice(X), "", "").save(tmp_path / "no" / "me.safetensors")
+
+
+def test_no_such_file_and_foreign_files(tmp_path: Path) -> None:
+    with pytest.raises(VoiceError, match="no such voice file"):
+        Voice.load(tmp_path / "none.safetensors")
+    save_file({"x_vector": X}, tmp_path / "foreign.safetensors")
+    with pytest.raises(VoiceError, match="not a voice of this project"):
+        Voice.load(tmp_path / "foreign.safetensors")
+    save_file({"other": X}, tmp_path / "empty.safetensors", {"format": "rtts-voice-1"})
+    with pytest.raises(VoiceError, match="damaged"):
+        Voice.load(tmp_path / "empty.safetensors")
+    save_file({"x_vector": X.astype(np.float64)}, tmp_path / "wide.safetensors", {"format": "rtts-voice-1"})
+    with pytest.raises(VoiceError, match="unexpected dtypes"):
+        Voice.load(tmp_path / "wide.safetensors")
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(position=st.integers(0, 500), value=st.integers(0, 255), cut=st.integers(0, 600))
+def test_damage_never_escapes(tmp_path: Path, position: int, value: int, cut: int) -> None:
+    path = tmp_path / "v.safetensors"
+    Voice("me", CloneVoice(X, CODES, "hi"), "abc", "key").save(path)
+    data = bytearray(path.read_bytes())
+    data[position % len(data)] = value
+    path.write_bytes(data[: max(1, len(data) - cut)])
+    try:
+        Voice.load(path)
+    except VoiceError as error:
+        assert "\n" not in str(error)
+
+
+def test_key_depends_on_clip_transcript_and_model() -> None:
+    keys = {
+        voice_key(X, None, "a"),
+        voice_key(X, "text", "a"),
+        voice_key(X, None, "b"),
+        voice_key(X + 1, None, "a"),
+    }
+    assert len(keys) == 4
+    assert voice_key(X.copy(), None, "a") in keys
