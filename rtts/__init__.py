@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rtts.errors import AudioError as AudioError
     from rtts.errors import CheckpointError as CheckpointError
     from rtts.errors import ConfigError as ConfigError
+    from rtts.errors import DeviceError as DeviceError
     from rtts.errors import DownloadError as DownloadError
     from rtts.errors import ModelError as ModelError
     from rtts.errors import RequestError as RequestError
@@ -31,6 +32,7 @@ _HOME = {
     "AudioError": "rtts.errors",
     "CheckpointError": "rtts.errors",
     "ConfigError": "rtts.errors",
+    "DeviceError": "rtts.errors",
     "DownloadError": "rtts.errors",
     "ModelError": "rtts.errors",
     "RequestError": "rtts.errors",

@@ -1,0 +1,16 @@
+"""Load a model once and speak every line of standard input to numbered files: ... | python examples/lines.py DIR"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import rtts
+
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
+model = rtts.load()
+for number, line in enumerate(filter(str.strip, sys.stdin), start=1):
+    path = Path(sys.argv[1]) / f"{number:04}.wav"
+    rtts.say(line, model=model, seed=number).write(path)
+    print(path)

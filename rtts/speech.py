@@ -1,0 +1,240 @@
+"""Offline speech: one request in, sound out, in the caller's thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts import store
+from rtts.audio import SAMPLE_RATE_HZ, Audio
+from rtts.errors import RequestError, TextError
+from rtts_engine.model import Model, Threads
+from rtts_engine.prompt import Manner, TextLayout
+from rtts_engine.request import Settings, SpeechRequest
+from rtts_engine.sampling import Sampling
+from rtts_engine.voice import Voice
+
+F32 = npt.NDArray[np.float32]
+I32 = npt.NDArray[np.int32]
+
+AUDIBLE = 0.01
+"""-40 dB of full scale: speech below it is taken for silence."""
+
+
+def load(model: str | Path | None = None, *, threads: Threads | None = None) -> Model:
+    """Load a model to speak with more than once.
+
+    Args:
+        model: a directory, an installed name or hub id; None is the voice that ships with the project.
+        threads: of the autoregressive part and of the codec; None is one each.
+
+    Raises:
+        RuntimeSetupError: this machine or its ncnn wheel cannot run the engine.
+        StoreError: there is no such model.
+        CheckpointError, ModelError: the model is damaged or of an unsupported kind.
+    """
+    return Model.load(store.resolve(model), threads=threads or Threads(ar=1, codec=1))
+
+
+def say(
+    text: str,
+    *,
+    model: Model | str | Path | None = None,
+    voice: str | Path | Voice | None = None,
+    language: str | None = None,
+    instruct: str | None = None,
+    text_layout: TextLayout | None = None,
+    sampling: Sampling | None = None,
+    seed: int | None = None,
+    max_frames: int | None = None,
+) -> Audio:
+    """Speak a text and return the sound.
+
+    Every call with a name or None loads the model anew; ``load`` it once to speak often.
+
+    Args:
+        text: what to say.
+        model: a loaded model, or what ``load`` takes.
+        voice: a speaker's name, the path of a saved voice, or a voice; None leaves the choice to
+            the model.
+        language: a name the model knows, or "auto".
+        instruct: manner of speaking, for models that take one.
+        text_layout: "streaming" or "full"; None is the model kind's default.
+        sampling: how codes are chosen; None is the model's own default.
+        seed: makes the result reproducible; None draws one.
+        max_frames: stop after so many frames of 80 ms; None follows from the length of the text.
+
+    Raises:
+        TextError: nothing to say, or text that is not text.
+        RequestError, VoiceError: an argument the model cannot follow.
+        RttsError: as for ``load``.
+    """
+    loaded = model if isinstance(model, Model) else load(model)
+    request = SpeechRequest(
+        text,
+        manner(voice, language, instruct),
+        Settings(text_layout=text_layout, sampling=sampling, seed=seed, max_frames=max_frames),
+    )
+    speech = Speech(loaded, request)
+    return Audio(np.concatenate([np.zeros(0, np.float32), *speech]), loaded.sample_rate_hz)
+
+
+def manner(
+    voice: str | Path | Voice | None, language: str | None = None, instruct: str | None = None
+) -> Manner:
+    """How to speak, where ``voice`` is a speaker's name, a voice, or the file that holds one.
+
+    Raises:
+        VoiceError: the file is missing or damaged.
+    """
+    if isinstance(voice, Path) or (isinstance(voice, str) and voice.endswith(".safetensors")):
+        voice = Voice.load(Path(voice))
+    if isinstance(voice, Voice):
+        return Manner(language=language, voice=voice.prompt, instruct=instruct)
+    return Manner(language=language, speaker=voice, instruct=instruct)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What one utterance took. Times count from the call, the model being loaded."""
+
+    stop_reason: str
+    """Why generation ended: ``eos``, ``length_cap`` or ``cancelled``."""
+    frames: int
+    audio_s: float
+    wall_s: float
+    rtf: float | None
+    """Processing time (without what the consumer took between chunks) / audio time; None without audio."""
+    ttfa_ms: float | None
+    """Until the first samples existed."""
+    audible_ms: float | None
+    """Until a listener who plays from the first samples on hears more than -40 dB."""
+    ms_per_frame: float | None
+    underruns: int
+    """How often that listener would have run out of samples."""
+
+
+class Speech:
+    """One utterance: iterate once over its chunks of sound, then ask for codes and metrics."""
+
+    def __init__(
+        self, model: Model, request: SpeechRequest, *, first_chunk_frames: int = 1, chunk_frames: int = 12
+    ) -> None:
+        """Nothing is computed before the first chunk is asked for.
+
+        Args:
+            model: the loaded model.
+            request: what to say and how.
+            first_chunk_frames: frames of 80 ms in the first chunk.
+            chunk_frames: frames in every later one.
+
+        Raises:
+            RequestError: a chunk would have no frame.
+            TextError: the text is longer than one utterance can be.
+        """
+        if first_chunk_frames < 1 or chunk_frames < 1:
+            raise RequestError(
+                f"chunks of {first_chunk_frames} and {chunk_frames} frames; expected at least 1"
+            )
+        _check_length(model, request)
+        self._model = model
+        self._request = request
+        self._first_chunk_frames = first_chunk_frames
+        self._chunk_frames = chunk_frames
+        self._frames: list[I32] = []
+        self._chunks: list[tuple[float, int]] = []
+        self._first_audible: int | None = None
+        self._start_s = 0.0
+        self._end_s = 0.0
+        self._outside_s = 0.0
+        self._stop_reason = "cancelled"
+
+    def __iter__(self) -> Iterator[F32]:
+        """Chunks of (n,) float32 at 24 kHz, as soon as each exists."""
+        self._start_s = time.perf_counter()
+        stream = self._model.frames(self._request)
+        state = self._model.codec.init_state()
+        wanted = self._first_chunk_frames
+        waiting: list[I32] = []
+        try:
+            for frame in stream:
+                waiting.append(frame)
+                if len(waiting) == wanted:
+                    chunk = self._take(waiting, self._model.codec.decode(state, np.stack(waiting)))
+                    waiting, wanted = [], self._chunk_frames
+                    yielded_s = time.perf_counter()
+                    yield chunk
+                    self._outside_s += time.perf_counter() - yielded_s
+            if waiting:
+                yield self._take(waiting, self._model.codec.decode(state, np.stack(waiting)))
+            self._stop_reason = stream.stop_reason or "cancelled"
+        finally:
+            stream.cancel()
+            self._end_s = time.perf_counter()
+
+    def _take(self, frames: list[I32], samples: F32) -> F32:
+        if self._first_audible is None:
+            loud = np.flatnonzero(np.abs(samples) >= AUDIBLE)
+            if loud.size:
+                self._first_audible = sum(count for _, count in self._chunks) + int(loud[0])
+        self._frames += frames
+        self._chunks.append((time.perf_counter(), len(samples)))
+        return samples
+
+    @property
+    def codes(self) -> I32:
+        """(T, 16) int32 of the frames so far."""
+        return np.stack(self._frames).astype(np.int32) if self._frames else np.zeros((0, 16), np.int32)
+
+    def metrics(self) -> Metrics:
+        """Figures of the utterance, once its chunks are exhausted."""
+        wall_s = self._end_s - self._start_s
+        samples = sum(count for _, count in self._chunks)
+        audio_s = samples / SAMPLE_RATE_HZ
+        work_s = wall_s - self._outside_s
+        ttfa_ms = (self._chunks[0][0] - self._start_s) * 1e3 if self._chunks else None
+        audible_ms = None
+        if ttfa_ms is not None and self._first_audible is not None:
+            audible_ms = ttfa_ms + self._first_audible / SAMPLE_RATE_HZ * 1e3
+        return Metrics(
+            stop_reason=self._stop_reason,
+            frames=len(self._frames),
+            audio_s=audio_s,
+            wall_s=wall_s,
+            rtf=work_s / audio_s if audio_s else None,
+            ttfa_ms=ttfa_ms,
+            audible_ms=audible_ms,
+            ms_per_frame=work_s * 1e3 / len(self._frames) if self._frames else None,
+            underruns=count_underruns(self._chunks),
+        )
+
+
+def _check_length(model: Model, request: SpeechRequest) -> None:
+    """Refuse what could not be spoken to its end anyway; a prompt's memory grows with the square of its length."""
+    limit = model.manifest.config.generation.max_new_tokens
+    for what, text in (("the text", request.text), ("the instruction", request.manner.instruct or "")):
+        ids = len(model.tokenizer.encode_spoken(text))
+        if ids > limit:
+            raise TextError(
+                f"{what} has {ids} tokens, at most {limit} fit into one utterance; speak it in parts"
+            )
+
+
+def count_underruns(chunks: list[tuple[float, int]]) -> int:
+    """Chunks that came after everything before them had been played.
+
+    Args:
+        chunks: time of arrival in seconds and number of samples of each; playing starts with the first.
+    """
+    underruns = 0
+    dry_s = 0.0
+    for index, (arrival_s, samples) in enumerate(chunks):
+        if index and arrival_s > dry_s:
+            underruns += 1
+        dry_s = max(dry_s, arrival_s) + samples / SAMPLE_RATE_HZ
+    return underruns

@@ -1,0 +1,113 @@
+"""Speaking in Python: sound, reproducibility, chunks, figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rtts
+from rtts.audio import SAMPLE_RATE_HZ
+from rtts.speech import Speech, count_underruns, manner
+from rtts_engine.model import Model
+from rtts_engine.request import Settings, SpeechRequest
+
+SAMPLES_PER_FRAME = 1920
+
+
+def request(text: str = "Hello there.", **settings: int) -> SpeechRequest:
+    return SpeechRequest(text, settings=Settings(**{"seed": 1, "max_frames": 20} | settings))  # type: ignore[arg-type]
+
+
+def test_say_makes_sound() -> None:
+    audio = rtts.say("Hello there.", seed=1)
+    assert audio.sample_rate_hz == SAMPLE_RATE_HZ
+    assert audio.samples.dtype == np.float32
+    assert 0.4 < audio.duration_s < 10
+    assert 0.005 < float(np.sqrt(np.mean(audio.samples**2))) < 0.5
+
+
+def test_a_loaded_model_speaks_the_same(shipped: Model) -> None:
+    first = rtts.say("Hello there.", model=shipped, seed=3, max_frames=5)
+    again = rtts.say("Hello there.", model=shipped, seed=3, max_frames=5)
+    other = rtts.say("Hello there.", model=shipped, seed=4, max_frames=5)
+    np.testing.assert_array_equal(first.samples, again.samples)
+    assert not np.array_equal(first.samples, other.samples)
+
+
+def test_chunk_sizes_do_not_change_the_sound(shipped: Model) -> None:
+    whole = Speech(shipped, request(), first_chunk_frames=1000)
+    (samples,) = whole
+    for first, later in [(1, 1), (1, 12), (3, 4), (7, 2)]:
+        speech = Speech(shipped, request(), first_chunk_frames=first, chunk_frames=later)
+        chunks = list(speech)
+        sizes = [len(chunk) // SAMPLES_PER_FRAME for chunk in chunks]
+        assert sizes[0] == first
+        assert set(sizes[1:-1]) <= {later}
+        np.testing.assert_array_equal(speech.codes, whole.codes)
+        np.testing.assert_allclose(np.concatenate(chunks), samples, atol=1e-4)
+
+
+def test_figures_of_an_utterance(shipped: Model) -> None:
+    speech = Speech(shipped, request(max_frames=6))
+    chunks = list(speech)
+    metrics = speech.metrics()
+    assert (metrics.frames, metrics.stop_reason) == (6, "length_cap")
+    assert speech.codes.shape == (6, 16)
+    assert speech.codes.dtype == np.int32
+    assert metrics.audio_s == pytest.approx(sum(map(len, chunks)) / SAMPLE_RATE_HZ) == pytest.approx(0.48)
+    assert metrics.ttfa_ms is not None
+    assert 0 < metrics.ttfa_ms < metrics.wall_s * 1e3
+    assert metrics.rtf == pytest.approx(metrics.wall_s / metrics.audio_s, rel=0.2)
+    assert metrics.ms_per_frame == pytest.approx(metrics.rtf * 80)
+    loud = int(np.flatnonzero(np.abs(np.concatenate(chunks)) >= 0.01)[0])
+    assert metrics.audible_ms == pytest.approx(metrics.ttfa_ms + loud / 24)
+
+
+def test_leaving_early_counts_as_cancelled(shipped: Model) -> None:
+    speech = Speech(shipped, request())
+    chunks = iter(speech)
+    next(chunks)
+    chunks.close()  # type: ignore[attr-defined]
+    assert speech.metrics().stop_reason == "cancelled"
+    assert speech.metrics().frames == 1
+
+
+def test_a_chunk_needs_a_frame(shipped: Model) -> None:
+    for sizes in [(0, 1), (1, 0), (-1, 5)]:
+        with pytest.raises(rtts.RequestError, match="at least 1"):
+            Speech(shipped, request(), first_chunk_frames=sizes[0], chunk_frames=sizes[1])
+
+
+def test_a_text_that_cannot_be_spoken_whole_is_refused_at_once(shipped: Model) -> None:
+    with pytest.raises(rtts.TextError, match=r"the text has \d+ tokens, at most 2048"):
+        rtts.say("word " * 20_000, model=shipped)
+
+
+def test_underruns_are_counted_as_a_listener_hears_them() -> None:
+    second = SAMPLE_RATE_HZ
+    assert count_underruns([]) == 0
+    assert count_underruns([(5.0, second)]) == 0
+    assert count_underruns([(5.0, second), (5.9, second), (6.9, second)]) == 0
+    assert (
+        count_underruns([(5.0, second), (6.1, second), (7.0, second)]) == 1
+    )  # late, then played a second longer
+    assert count_underruns([(5.0, second), (6.1, second), (7.2, second)]) == 2
+
+
+def test_voices_by_name_and_by_file(tmp_path: Path) -> None:
+    assert manner("tiny").speaker == "tiny"
+    assert manner(None, "english", "slowly").language == "english"
+    with pytest.raises(rtts.VoiceError, match="no such voice file"):
+        manner(str(tmp_path / "gone.safetensors"))
+    (tmp_path / "bad.safetensors").write_bytes(b"\xff" * 100)
+    with pytest.raises(rtts.VoiceError, match=r"bad\.safetensors"):
+        manner(tmp_path / "bad.safetensors")
+
+
+def test_unknown_speakers_and_languages(shipped: Model) -> None:
+    with pytest.raises(rtts.VoiceError, match="nobody"):
+        rtts.say("Hello.", model=shipped, voice="nobody")
+    with pytest.raises(rtts.RequestError, match="klingon"):
+        rtts.say("Hello.", model=shipped, language="klingon")
