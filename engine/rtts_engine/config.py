@@ -277,7 +277,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: cannot be read ({error})") from None
     try:
         data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid JSON ({error}); download the file again") from None
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: holds {type(data).__name__}, expected a JSON object")

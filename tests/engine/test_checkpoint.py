@@ -128,6 +128,8 @@ FILE_FAULTS: list[tuple[Callable[[Path], None], str]] = [
     (lambda c: damage.remove(c, "speech_tokenizer/config.json"), "no such file"),
     (damage.remove_tokenizer, "no text tokenizer"),
     (lambda c: damage.overwrite(c, "config.json", b"<html>"), "not valid JSON"),
+    (lambda c: damage.overwrite(c, "config.json", b'{"a": ' + b"9" * 5000 + b"}"), "not valid JSON"),
+    (lambda c: damage.overwrite(c, "config.json", b"[" * 100_000), "not valid JSON"),
     (lambda c: damage.overwrite(c, "config.json", b"[1]"), "expected a JSON object"),
     (lambda c: damage.overwrite(c, "config.json", b"\xff\xfe\x00"), "cannot be read"),
     (lambda c: damage.overwrite(c, "model.safetensors", b"\0" * 100), "damaged safetensors header"),
