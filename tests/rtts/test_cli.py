@@ -142,7 +142,7 @@ def test_sampling_flags_reach_the_model(tmp_path: Path) -> None:
         ["--temperature", "5"],
         ["--top-k", "1"],
         ["--top-p", "0.01"],
-        ["--repetition-penalty", "9"],
+        ["--repetition-penalty", "0.01"],
     ):
         assert codes("--seed", "1", *flags) != plain, flags
 

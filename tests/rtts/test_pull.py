@@ -76,7 +76,11 @@ def test_an_unknown_model_is_fetched_when_it_is_named(hub: Hub) -> None:
     assert path == store.models_dir() / "someone--Qwen3-TTS-tiny-fp32"
 
 
-def test_an_interrupted_download_goes_on_where_it_stopped(hub: Hub) -> None:
+def test_an_interrupted_download_goes_on_where_it_stopped(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    block = 1 << 16
+    monkeypatch.setattr(
+        constants, "DOWNLOAD_CHUNK_SIZE", block
+    )  # the client's is larger than the test's files
     size = len(hub.repos[REPO][WEIGHTS])
     hub.cut[WEIGHTS] = size // 2
     try:
@@ -84,8 +88,10 @@ def test_an_interrupted_download_goes_on_where_it_stopped(hub: Hub) -> None:
     except DownloadError as error:
         assert "goes on where it stopped" in str(error)
         pulling.pull(REPO)
-    assert [name for name, _ in hub.ranges] == [WEIGHTS]
-    assert hub.sent[WEIGHTS] == size  # no byte twice
+    ((name, wanted),) = hub.ranges
+    assert name == WEIGHTS
+    assert size // 2 - block <= int(wanted.removeprefix("bytes=").removesuffix("-")) <= size // 2
+    assert hub.sent[WEIGHTS] <= size + block
 
 
 def test_a_damaged_file_is_named_deleted_and_fetched_again(hub: Hub) -> None:
@@ -135,6 +141,7 @@ def test_no_space(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no space left for the download" in failure()
 
 
+@pytest.mark.filterwarnings("ignore:Not enough free disk space")
 def test_no_space_for_the_converted_model(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(hub_cache := Path(constants.HF_HUB_CACHE).parent)
     assert hub_cache.is_dir()
@@ -159,6 +166,6 @@ def test_a_repository_of_another_kind(hub: Hub) -> None:
     hub.repos["some/images"] = {"config.json": b'{"model_type": "unet"}', "model.safetensors": b"\0" * 2000}
     with pytest.raises(CheckpointError, match=r"config\.json"):
         pulling.pull("some/images")
-    assert not any(store.models_dir().iterdir())
+    assert not store.models_dir().exists()
     hub.repos["some/words"] = {"README.md": b"only words"}
     assert "no config.json" in failure("some/words")
