@@ -48,12 +48,8 @@ class Case:
         return _METHODS[self.kind]
 
     def official_arguments(self, voice: Any) -> dict[str, Any]:
-        """Keyword arguments of the official call. ``voice`` is a clone prompt item (Base only)."""
-        arguments: dict[str, Any] = {
-            "text": self.text,
-            "language": self.language,
-            "non_streaming_mode": self.layout == "full",
-        }
+        """This utterance's share of the official call's lists. ``voice`` is a clone prompt item (Base only)."""
+        arguments: dict[str, Any] = {"text": self.text, "language": self.language}
         if self.kind == "base":
             if voice is None:
                 raise ValueError(f"{self.name}: a Base model needs a voice")
@@ -65,7 +61,7 @@ class Case:
                 icl_mode=as_icl,
                 ref_text=self.ref_text if as_icl else None,
             )
-            return arguments | {"voice_clone_prompt": [item]}
+            return arguments | {"voice_clone_prompt": item}
         arguments["instruct"] = self.instruct
         return arguments | {"speaker": self.speaker} if self.kind == "custom_voice" else arguments
 

@@ -13,8 +13,8 @@ import importlib.util
 import io
 import sys
 import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,29 +78,29 @@ transformers.logging.set_verbosity_error()
 _qwen_tts: Any = _import_qwen_tts()
 
 
-@dataclass
+@dataclass(frozen=True)
 class Run:
-    """One official ``generate_*`` call.
+    """One utterance of an official ``generate_*`` call.
 
-    ``T`` frames were emitted; the talker made ``S`` choices of c0, one more than frames (the last is the end of
-    speech or was discarded at the limit).
+    ``T`` frames were emitted; the talker made ``T + 1`` choices of c0 (the last is the end of speech or was
+    discarded at the limit).
     """
 
-    codes: CodeArray = field(default_factory=lambda: np.zeros((0, 16), np.int64))
+    codes: CodeArray
     """(T, 16)."""
-    waveform: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    waveform: FloatArray
     """24 kHz; about 1920 T samples (ICL: possibly one more, semantics 4.5)."""
-    prompt: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    prompt: FloatArray
     """(L, D): the rows handed to the talker."""
-    trailing: FloatArray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
-    """(N, D): the text rows added to the frames' inputs."""
-    hidden: list[FloatArray] = field(default_factory=list)
-    """S rows (D,): the talker's last hidden state, after the final norm, before each choice of c0."""
-    logits: list[FloatArray] = field(default_factory=list)
-    """S rows (V,): the codec head's raw output for those."""
-    predictor_logits: list[FloatArray] = field(default_factory=list)
+    trailing: FloatArray
+    """(N, D): the text rows added to the frames' inputs; in a batch, padded to the longest with tts_pad rows."""
+    hidden: list[FloatArray]
+    """T + 1 rows (D,): the talker's last hidden state, after the final norm, before each choice of c0."""
+    logits: list[FloatArray]
+    """T + 1 rows (V,): the codec head's raw output for those."""
+    predictor_logits: list[FloatArray]
     """15 T rows (C,): the predictor heads' raw outputs, in order."""
-    ended: bool = False
+    ended: bool
     """Whether it stopped at the end of speech rather than at the limit."""
 
 
@@ -164,46 +164,94 @@ class Official:
             for handle in handles:
                 handle.remove()
 
+    # -- language model ------------------------------------------------------------------------------------------
+
+    def text(self, ids: NDArray[Any]) -> FloatArray:
+        """(n, D) projected text embeddings."""
+        with torch.inference_mode():
+            rows = self.talker.get_text_embeddings()(torch.from_numpy(ids.astype(np.int64)))
+            return _numpy(self.talker.text_projection(rows))
+
+    def frames(self, codes: NDArray[Any]) -> FloatArray:
+        """(R, D) sums of the 16 embeddings of each frame."""
+        with torch.inference_mode():
+            columns = torch.from_numpy(codes.astype(np.int64)).T
+            tables = [self.talker.get_input_embeddings(), *self.talker.code_predictor.get_input_embeddings()]
+            return _numpy(sum(table(column) for table, column in zip(tables, columns, strict=True)))
+
+    def talker_pass(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(L, D) final-normed states and (L, V) logits of one pass over rows (L, D)."""
+        with torch.inference_mode():
+            states = self.talker.model(inputs_embeds=torch.from_numpy(rows)[None], use_cache=False)[0]
+            return _numpy(states[0]), _numpy(self.talker.codec_head(states)[0])
+
     # -- speech --------------------------------------------------------------------------------------------------
 
     def generate(self, case: Case, *, voice: Any = None, seed: int | None = None) -> Run:
         """Runs one case: greedily, or with the checkpoint's sampling defaults from torch's seed ``seed``."""
-        run = Run()
-        sampled = seed is not None
+        return self._generate([case], voice, seed)[0]
+
+    def generate_batch(self, cases: Sequence[Case], *, voice: Any = None) -> list[Run]:
+        """Runs cases of one kind, layout and limit as one greedy batch, many times faster than one by one.
+
+        The package pads prompts on the left and masks the padding; its results are those of single runs (the
+        committed goldens are single runs, and the oracle tests compare the same cases in batches).
+        """
+        return self._generate(cases, voice, None)
+
+    def _generate(self, cases: Sequence[Case], voice: Any, seed: int | None) -> list[Run]:
+        first = cases[0]
+        if {(case.kind, case.layout, case.frames) for case in cases} != {
+            (first.kind, first.layout, first.frames)
+        }:
+            raise ValueError("the cases of a batch share kind, layout and limit")
         if seed is not None:
             torch.manual_seed(seed)
-        arguments = case.official_arguments(voice)
+        each = [case.official_arguments(voice) for case in cases]
+        arguments: dict[str, Any] = {key: [one[key] for one in each] for key in each[0]}
+        arguments["non_streaming_mode"] = first.layout == "full"
         heads = [f"talker.code_predictor.lm_head.{group}" for group in range(15)]
-        with self._spied(run), self.outputs_of("talker.codec_head") as seen, self._predictor(run, heads):
-            hidden = self._hidden(run)
-            try:
-                waveforms, _ = getattr(self.wrapper, case.official_method)(
-                    **arguments,
-                    do_sample=sampled,
-                    subtalker_dosample=sampled,
-                    max_new_tokens=case.frames + 1,
+        calls: dict[str, Any] = {}
+        with self._spied(calls), self.outputs_of("talker.codec_head", "talker.model", *heads) as seen:
+            waveforms, _ = getattr(self.wrapper, first.official_method)(
+                **arguments,
+                do_sample=seed is not None,
+                subtalker_dosample=seed is not None,
+                max_new_tokens=first.frames + 1,
+            )
+        lengths = calls["attention_mask"].sum(dim=1).tolist()
+        runs = []
+        for i, case in enumerate(cases):
+            codes = calls["codes"][i].cpu().numpy()
+            steps = range(len(codes) + 1)
+            runs.append(
+                Run(
+                    codes=codes,
+                    waveform=np.asarray(waveforms[i], np.float32),
+                    prompt=_numpy(calls["inputs_embeds"][i, -int(lengths[i]) :]),
+                    trailing=_numpy(calls["trailing_text_hidden"][i]),
+                    hidden=[seen["talker.model"][step][i, -1] for step in steps],
+                    logits=[seen["talker.codec_head"][step][i, -1] for step in steps],
+                    predictor_logits=[
+                        seen[head][frame][i, -1] for frame in range(len(codes)) for head in heads
+                    ],
+                    ended=len(codes) < case.frames,
                 )
-            finally:
-                hidden.remove()
-        run.waveform = np.asarray(waveforms[0], np.float32)
-        run.logits = [logits[0, -1] for logits in seen["talker.codec_head"]]
-        run.ended = len(run.codes) < case.frames
-        return run
+            )
+        return runs
 
     @contextlib.contextmanager
-    def _spied(self, run: Run) -> Iterator[None]:
-        """Keeps the prompt, the trailing rows and the codes of the calls in between."""
+    def _spied(self, calls: dict[str, Any]) -> Iterator[None]:
+        """Keeps the codes that come out of the language model and the arguments that go into the talker."""
         model, talker = self.model, self.talker
         generate_model, generate_talker = model.generate, talker.generate
 
         def spy_model(*args: Any, **kwargs: Any) -> Any:
-            codes, hidden = generate_model(*args, **kwargs)
-            run.codes = codes[0].cpu().numpy()
-            return codes, hidden
+            calls["codes"], hidden = generate_model(*args, **kwargs)
+            return calls["codes"], hidden
 
         def spy_talker(*args: Any, **kwargs: Any) -> Any:
-            run.prompt = _numpy(kwargs["inputs_embeds"][0])
-            run.trailing = _numpy(kwargs["trailing_text_hidden"][0])
+            calls.update(kwargs)
             return generate_talker(*args, **kwargs)
 
         model.generate, talker.generate = spy_model, spy_talker
@@ -211,24 +259,6 @@ class Official:
             yield
         finally:
             del model.generate, talker.generate
-
-    @contextlib.contextmanager
-    def _predictor(self, run: Run, heads: list[str]) -> Iterator[None]:
-        def keep(_module: Any, _inputs: Any, output: Any) -> None:
-            run.predictor_logits.append(_numpy(output[0, -1]))
-
-        handles = [self.model.get_submodule(name).register_forward_hook(keep) for name in heads]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _hidden(self, run: Run) -> Any:
-        def keep(_module: Any, inputs: Any) -> None:
-            run.hidden.append(_numpy(inputs[0][0, -1]))
-
-        return self.talker.codec_head.register_forward_pre_hook(keep)
 
 
 def _numpy(tensor: Any) -> FloatArray:
