@@ -160,7 +160,7 @@ def sound_devices() -> Iterator[Finding]:
 
 def models_folder() -> Iterator[Finding]:
     """Whether a model could be converted on first use."""
-    for what, folder in (("cache", store.cache_dir()), ("models", store.models_dir())):
+    for what, folder in (("cache", store.cache_dir()), ("folder", store.models_dir())):
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         if existing.is_dir() and os.access(existing, os.W_OK):
             yield Finding(what, "ok", str(folder))

@@ -187,6 +187,11 @@ class Speech:
         return samples
 
     @property
+    def frames(self) -> int:
+        """Number of frames so far."""
+        return len(self._frames)
+
+    @property
     def codes(self) -> I32:
         """(T, 16) int32 of the frames so far."""
         return np.stack(self._frames).astype(np.int32) if self._frames else np.zeros((0, 16), np.int32)

@@ -185,6 +185,8 @@ def _converted(checkpoint: Path, progress: Progress | None) -> Path:
                 return target
             if target.is_dir():  # somebody deleted files from the cache, or the disk was full
                 shutil.rmtree(target)
+            for leftover in target.parent.glob(f".{target.name}.*"):  # of a conversion that was killed
+                shutil.rmtree(leftover, ignore_errors=True)
             log.info("converting %s to %s", checkpoint, target)
             return convert(checkpoint, target, progress=progress)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rtts.cli.options import Debug, Model
-from rtts.errors import VoiceError
+from rtts.errors import RequestError, VoiceError
 
 MAX_REFERENCE_SECONDS = 120.0
 """The prompt holds 12.5 rows for each second of the clip; a few seconds already carry the voice."""
@@ -32,7 +32,7 @@ def clone(
 ) -> None:
     """Save the voice of a clip, for --voice."""
     if output.suffix != ".safetensors":
-        raise typer.BadParameter(f"-o {output}: the file's name must end with .safetensors")
+        raise RequestError(f"-o {output}: the file's name must end with .safetensors")
     if not output.parent.is_dir():
         raise VoiceError(f"{output.parent}: no such folder; make it first")
 

@@ -95,4 +95,4 @@ def voices(model: Model = None, debug: Debug = False) -> None:
     print(
         f"speakers   {', '.join(manifest.speakers) or 'none: give a saved voice with --voice VOICE.safetensors'}"
     )
-    print(f"languages  {', '.join(('auto', *manifest.languages))}")
+    print(f"languages  {', '.join(manifest.languages)}")

@@ -126,9 +126,9 @@ def say(
 ) -> None:
     """Speak TEXT to a file, a pipe or the sound device."""
     if json_ and output == "-":
-        raise typer.BadParameter("stdout cannot carry both --json and the sound of -o -")
+        raise RequestError("stdout cannot carry both --json and the sound of -o -")
     if greedy and not (temperature is top_k is top_p is None):
-        raise typer.BadParameter("--greedy does not sample; leave out --temperature, --top-k and --top-p")
+        raise RequestError("--greedy does not sample; leave out --temperature, --top-k and --top-p")
     if device.startswith("vulkan"):
         raise RequestError(f"--device {device}: this version computes on the CPU only; use --device cpu")
     limit = _frame_limit(max_frames, max_seconds)
@@ -157,7 +157,7 @@ def say(
         for chunk in speech:
             for write in writes:
                 write(chunk)
-            report(f"{len(speech.codes) / FRAMES_PER_SECOND:.1f} s", 0.0)
+            report(f"{speech.frames / FRAMES_PER_SECOND:.1f} s", 0.0)
     metrics = speech.metrics()
     if metrics.stop_reason == "length_cap" and limit is None:
         log.warning("stopped after %.1f s, the limit for this text; is it all there?", metrics.audio_s)
@@ -179,7 +179,7 @@ def _sinks(output: str | None, play: bool, stream: bool) -> list[Sink]:
         path = Path(output)
         suffixes = (".wav",) if stream else tuple(FORMATS)
         if path.suffix.lower() not in suffixes:
-            raise typer.BadParameter(f"-o {output}: the file's name must end with {' or '.join(suffixes)}")
+            raise RequestError(f"-o {output}: the file's name must end with {' or '.join(suffixes)}")
         if not path.parent.is_dir():
             raise AudioError(f"{path.parent}: no such folder; make it first")
         found.append(sinks.growing_file(path) if stream else sinks.whole_file(path))
@@ -187,7 +187,7 @@ def _sinks(output: str | None, play: bool, stream: bool) -> list[Sink]:
         sinks.load_sounddevice()
         found.append(sinks.device())
     if not found:
-        raise typer.BadParameter("there is no sound device here; write a file with -o out.wav")
+        raise RequestError("there is no sound device here; write a file with -o out.wav")
     return found
 
 
@@ -208,7 +208,7 @@ def _frame_limit(max_frames: int | None, max_seconds: float | None) -> int | Non
         limit for limit in (max_frames, max_seconds and math.floor(max_seconds * FRAMES_PER_SECOND)) if limit
     ]
     if max_seconds is not None and max_seconds * FRAMES_PER_SECOND < 1:
-        raise typer.BadParameter(f"--max-seconds {max_seconds:g} is less than one frame (0.08 s)")
+        raise RequestError(f"--max-seconds {max_seconds:g} is less than one frame (0.08 s)")
     return min(limits) if limits else None
 
 
