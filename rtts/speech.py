@@ -158,7 +158,7 @@ class Speech:
         """Chunks of (n,) float32 at 24 kHz, as soon as each exists."""
         self._start_s = time.perf_counter()
         stream = self._model.frames(self._request)
-        state = self._model.codec.init_state()
+        state = self._model.codec_state(self._request.manner.voice)
         wanted = self._first_chunk_frames
         waiting: list[I32] = []
         try:

@@ -16,6 +16,8 @@ from rtts_engine.checkpoint import TOKENIZER_FILES, Checkpoint
 from rtts_engine.config import read_json
 from rtts_engine.errors import ModelError
 from rtts_engine.graph.codec_decoder import codec_tables, write_codec_decoder
+from rtts_engine.graph.codec_encoder import codec_encoder_tables, has_encoder, write_codec_encoder
+from rtts_engine.graph.speaker_encoder import write_speaker_encoder
 from rtts_engine.graph.stack import write_predictor, write_talker, write_text_projection
 from rtts_engine.graph.writer import PRECISIONS, Precision
 from rtts_engine.manifest import MANIFEST_FILE, TABLES_FILE, FileRecord, Manifest, file_sha256
@@ -151,6 +153,12 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
     report("codec decoder", 0.65)
     tables |= codec_tables(checkpoint)
     tables |= write_codec_decoder(checkpoint, work / CODEC_DECODER, precision)
+    if config.speaker_encoder is not None:  # only a Base model speaks with a cloned voice
+        report("encoders", 0.75)
+        write_speaker_encoder(checkpoint, work / SPEAKER_ENCODER)
+        if has_encoder(checkpoint):
+            tables |= codec_encoder_tables(checkpoint)
+            write_codec_encoder(checkpoint, work / CODEC_ENCODER)
     report("tables", 0.8)
     _write_tables(checkpoint, work, tables)
     folder = work / "tokenizer"

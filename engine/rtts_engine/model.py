@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine import convert
-from rtts_engine.codec import CodecDecoder
+from rtts_engine.cloning import VoiceCloner
+from rtts_engine.codec import CodecDecoder, CodecState
 from rtts_engine.errors import CheckpointError, ModelError, RequestError
 from rtts_engine.generate import FrameStream
 from rtts_engine.graph.writer import Precision
 from rtts_engine.manifest import TABLES_FILE, Manifest
-from rtts_engine.prompt import LivePrompt, PromptBuilder, PromptSpec
+from rtts_engine.prompt import CloneVoice, LivePrompt, PromptBuilder, PromptSpec
 from rtts_engine.request import Settings, SpeechRequest
 from rtts_engine.runtime import Net, check_environment
 from rtts_engine.tables import Tables
@@ -22,6 +24,7 @@ from rtts_engine.talker import Predictor, Talker
 from rtts_engine.tensors import TensorSource
 from rtts_engine.text_stream import IncrementalTokenizer
 from rtts_engine.tokenizer import Tokenizer
+from rtts_engine.voice import Voice
 
 F32 = npt.NDArray[np.float32]
 
@@ -69,6 +72,9 @@ class Model:
             codebook_size=talker.predictor.vocab_size,
         )
         self.prompts = PromptBuilder(spec, self.tokenizer, self.tables)
+        self._stored_tables = tables
+        self._cloner: VoiceCloner | None = None
+        self._cloner_lock = threading.Lock()
 
     @classmethod
     def load(cls, path: Path | str, *, threads: Threads = Threads()) -> Model:
@@ -108,6 +114,27 @@ class Model:
     def stream(self, prompt: LivePrompt, settings: Settings) -> FrameStream:
         """The frames of a prompt, whose text may still be arriving (``prompts.open`` and ``incremental_text``)."""
         return FrameStream(self.talker, self.predictor, self.tables, prompt, self.manifest.config, settings)
+
+    def codec_state(self, voice: CloneVoice | None = None) -> CodecState:
+        """The codec's state before an utterance's first frame.
+
+        A voice with reference codes is heard behind its clip, as the official package decodes it.
+        """
+        state = self.codec.init_state()
+        if voice is not None and voice.ref_codes is not None:
+            self.codec.prime(state, voice.ref_codes)
+        return state
+
+    def clone(self, samples: F32, transcript: str | None = None, name: str = "clone") -> Voice:
+        """A voice from a reference clip; arguments and errors as ``VoiceCloner``. Loads the encoders once."""
+        with self._cloner_lock:
+            if self._cloner is None:
+                self._cloner = VoiceCloner(
+                    self.manifest,
+                    self._stored_tables,
+                    lambda stem: self._net(stem, "fp32", self.threads.codec),
+                )
+        return self._cloner.clone(samples, transcript, name)
 
     def incremental_text(self) -> IncrementalTokenizer:
         """Turns text that arrives in pieces into ids that later text cannot change."""

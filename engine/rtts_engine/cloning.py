@@ -1,0 +1,63 @@
+"""From a reference clip to a voice: x-vector, and with a transcript the codes for ICL cloning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts_engine.codec_encoder import CodecEncoder
+from rtts_engine.convert import CODEC_ENCODER, SPEAKER_ENCODER
+from rtts_engine.errors import VoiceError
+from rtts_engine.graph import codec_encoder as encoder_graph
+from rtts_engine.manifest import Manifest
+from rtts_engine.prompt import CloneVoice
+from rtts_engine.runtime import Net
+from rtts_engine.speaker import SpeakerEncoder
+from rtts_engine.tensors import TensorSource
+from rtts_engine.voice import Voice, voice_key
+
+F32 = npt.NDArray[np.float32]
+
+
+class VoiceCloner:
+    """The two encoders of a Base model."""
+
+    def __init__(self, manifest: Manifest, tables: TensorSource, load: Callable[[str], Net]) -> None:
+        """``load`` opens a graph of the model's directory by its stem, as fp32.
+
+        Raises:
+            VoiceError: the model is not a Base model, so that it cannot speak with a cloned voice.
+        """
+        self._source_sha256 = manifest.source_sha256
+        config = manifest.config
+        if config.speaker_encoder is None:
+            raise VoiceError(f"{manifest.name} is a {manifest.kind} model and cannot clone; use a Base model")
+        self._speaker = SpeakerEncoder(load(SPEAKER_ENCODER), config.speaker_encoder)
+        self._encoder = None
+        if manifest.has(CODEC_ENCODER):
+            encoder_tables = tables.with_prefix(encoder_graph.PREFIX)
+            self._encoder = CodecEncoder(load(CODEC_ENCODER), config.codec, encoder_tables)
+
+    def clone(self, samples: F32, transcript: str | None, name: str) -> Voice:
+        """A voice from a clip (n,) of mono float32 samples at 24 kHz.
+
+        Args:
+            samples: 3 to 20 s of clean speech serve best.
+            transcript: what the clip says; None makes an x-vector voice.
+            name: the voice's name.
+
+        Raises:
+            AudioError: the clip is too short or too long, or holds NaN or infinity.
+            VoiceError: a transcript was given, but it is empty or the model has no codec encoder.
+        """
+        codes = None
+        if transcript is not None:
+            if not transcript.strip():
+                raise VoiceError("the transcript is empty; give what the clip says, or leave it out")
+            if self._encoder is None:
+                raise VoiceError("this model's codec has no encoder, so it clones without a transcript only")
+            codes = self._encoder.encode(samples)
+        prompt = CloneVoice(self._speaker.embed(samples), codes, transcript)
+        return Voice(name, prompt, self._source_sha256, voice_key(samples, transcript, self._source_sha256))
