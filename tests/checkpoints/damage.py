@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,49 +37,42 @@ def overwrite(checkpoint: Path, file: str, content: bytes) -> None:
     (checkpoint / file).write_bytes(content)
 
 
-def _edit_header(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
-    """Rewrites a safetensors header; the data section keeps its bytes."""
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+    """Header and data section of a safetensors file."""
     data = path.read_bytes()
     (length,) = struct.unpack_from("<Q", data)
     header: dict[str, Any] = json.loads(data[8 : 8 + length])
-    edit(header)
+    return header, data[8 + length :]
+
+
+def _write(path: Path, header: dict[str, Any], body: bytes) -> None:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
 def drop_tensor(checkpoint: Path, name: str, file: str = MAIN) -> None:
     """Removes one tensor, as a different topology would (the format allows no holes: the data moves up)."""
-    path = checkpoint / file
-    data = path.read_bytes()
-    (length,) = struct.unpack_from("<Q", data)
-    header: dict[str, Any] = json.loads(data[8 : 8 + length])
+    header, body = _read(checkpoint / file)
     start, end = header.pop(name)["data_offsets"]
     for key, entry in header.items():
         if key != "__metadata__" and entry["data_offsets"][0] >= end:
             entry["data_offsets"] = [offset - (end - start) for offset in entry["data_offsets"]]
-    body = data[8 + length :]
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + body[:start] + body[end:])
+    _write(checkpoint / file, header, body[:start] + body[end:])
 
 
 def reshape_tensor(checkpoint: Path, name: str, shape: tuple[int, ...], file: str = MAIN) -> None:
     """States another shape for a tensor; with the same number of elements the file stays well-formed."""
-
-    def edit(header: dict[str, Any]) -> None:
-        header[name]["shape"] = list(shape)
-
-    _edit_header(checkpoint / file, edit)
+    header, body = _read(checkpoint / file)
+    header[name]["shape"] = list(shape)
+    _write(checkpoint / file, header, body)
 
 
 def retype_tensor(checkpoint: Path, name: str, dtype: str, file: str = MAIN) -> None:
     """States another element type for a tensor ("I16" for "BF16" keeps the size)."""
-
-    def edit(header: dict[str, Any]) -> None:
-        header[name]["dtype"] = dtype
-
-    _edit_header(checkpoint / file, edit)
+    header, body = _read(checkpoint / file)
+    header[name]["dtype"] = dtype
+    _write(checkpoint / file, header, body)
 
 
 def edit_config(checkpoint: Path, changes: dict[str, Any], file: str = "config.json") -> None:

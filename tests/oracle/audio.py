@@ -20,6 +20,11 @@ def speech_like(samples: int, seed: int) -> NDArray[np.float32]:
     return np.asarray(0.35 * signal / max(float(np.abs(signal).max()), 1e-9), dtype=np.float32)
 
 
+def reference_pcm16() -> NDArray[np.int16]:
+    """The clip that Base voices are cloned from: 2.13 s, deliberately not a whole number of frames."""
+    return as_pcm16(speech_like(51_120, seed=3))
+
+
 def as_pcm16(clip: NDArray[np.float32]) -> NDArray[np.int16]:
     """What a 16-bit WAV of the clip would hold."""
     return np.asarray(np.round(clip * 32767), dtype=np.int16)

@@ -15,11 +15,10 @@ import numpy as np
 from tests.checkpoints import GENERATOR_VERSION, checkpoint_digest, write_checkpoint
 from tests.goldens import FOLDER
 
-from .audio import as_pcm16, from_pcm16, speech_like
+from .audio import from_pcm16, reference_pcm16
 from .cases import REF_TEXT, cases_of
 from .official import Official, Run
 
-CLIP_SAMPLES = 51_120
 WAVEFORM_FRAMES = 10
 HIDDEN_STEPS = 4
 
@@ -73,7 +72,7 @@ def make(name: str) -> None:
     """Writes one set."""
     arguments = SETS[name]
     preset, kind = arguments["preset"], arguments["kind"]
-    clip = from_pcm16(as_pcm16(speech_like(CLIP_SAMPLES, seed=3)))
+    clip = from_pcm16(reference_pcm16())
     arrays: dict[str, Any] = {}
     entries: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +110,7 @@ def make(name: str) -> None:
     text = json.dumps(meta, indent=1, ensure_ascii=False) + "\n"
     (FOLDER / f"{name}.json").write_text(text, encoding="utf-8", newline="\n")
     if kind == "base":
-        np.savez_compressed(FOLDER / "reference_clip.npz", pcm16=as_pcm16(speech_like(CLIP_SAMPLES, seed=3)))
+        np.savez_compressed(FOLDER / "reference_clip.npz", pcm16=reference_pcm16())
 
 
 if __name__ == "__main__":

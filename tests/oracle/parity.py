@@ -76,6 +76,12 @@ def snr_db(reference: FloatArray, ours: FloatArray) -> float:
     return float("inf") if power == 0 else 10 * float(np.log10(np.sum(signal**2) / power))
 
 
+def cosine_similarity(reference: FloatArray, ours: FloatArray) -> float:
+    """Of two vectors, in float64."""
+    a, b = reference.astype(np.float64), ours.astype(np.float64)
+    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
 def relative_error(reference: FloatArray, ours: FloatArray) -> float:
     """Largest absolute difference over the largest absolute value of the reference."""
     return float(np.max(np.abs(reference - ours)) / max(float(np.max(np.abs(reference))), 1e-30))

@@ -25,6 +25,7 @@ from .parity import (
     FloatArray,
     Report,
     clone_voice,
+    cosine_similarity,
     decode_after_reference,
     first_divergence,
     greedy_codes,
@@ -32,6 +33,7 @@ from .parity import (
     relative_error,
     snr_db,
 )
+from .voices import codec_encoder, speaker_encoder
 
 pytestmark = pytest.mark.oracle_real
 
@@ -73,6 +75,17 @@ def model(results: OfficialResults, checkpoint: Path) -> Iterator[Model]:
     assert results.runs
     yield Model.load(convert(checkpoint, checkpoint.parent / "model"))
     gc.collect()
+
+
+def test_xvector_and_reference_codes(
+    results: OfficialResults, checkpoint: Path, tmp_path: Path, report: Report
+) -> None:
+    assert np.array_equal(codec_encoder(checkpoint, tmp_path).encode(results.clip), results.ref_codes)
+    xvector = speaker_encoder(checkpoint, tmp_path).embed(results.clip)
+    assert cosine_similarity(results.xvector, xvector) >= 0.999999
+    seconds = f"{len(results.clip) / 24000:.2f} s"
+    report.modules[("0.6b", "speaker encoder", seconds)] = relative_error(results.xvector, xvector)
+    report.facts["reference codes, 0.6b"] = f"equal for a clip of {seconds}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
