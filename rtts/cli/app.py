@@ -9,7 +9,7 @@ from rtts.cli.options import Debug, Version
 
 app = typer.Typer(
     name="rtts",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -17,8 +17,10 @@ app = typer.Typer(
 
 
 @app.callback()
-def root(debug: Debug = False, version: Version = False) -> None:
+def root(context: typer.Context, debug: Debug = False, version: Version = False) -> None:
     """Realtime text to speech: Qwen3-TTS on ncnn."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 app.command("say")(say.say)

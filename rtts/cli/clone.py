@@ -40,5 +40,5 @@ def clone(
     from rtts.cli.loading import load
 
     samples = read_audio(reference, max_seconds=MAX_REFERENCE_SECONDS)
-    load(model).clone(samples, text).save(output)
+    load(model).clone(samples, text, reference.stem).save(output)
     print(output)
