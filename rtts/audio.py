@@ -5,6 +5,7 @@ Everything inside the project is mono at 24 kHz; this module is where other rate
 
 from __future__ import annotations
 
+import io
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,13 +56,13 @@ class Audio:
             raise AudioError(f"{target}: unknown sound format {target.suffix!r}; use {', '.join(FORMATS)}")
         subtype = "VORBIS" if kind == "OGG" else "PCM_16"
         data: F32 | I16 = self.samples if kind == "OGG" else to_pcm16(self.samples)
+        encoded = io.BytesIO()  # libsndfile would hide why a write to disk failed
+        soundfile.write(encoded, data, self.sample_rate_hz, format=kind, subtype=subtype)
         try:
             with atomic_path(target) as temporary:
-                soundfile.write(temporary, data, self.sample_rate_hz, format=kind, subtype=subtype)
+                temporary.write_bytes(encoded.getbuffer())
         except OSError as error:
             raise AudioError(f"{target}: cannot be written ({reason(error)})") from None
-        except soundfile.SoundFileError as error:
-            raise AudioError(f"{target}: cannot be written ({_detail(error)})") from None
         return target
 
 

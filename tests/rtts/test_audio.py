@@ -156,11 +156,12 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     Audio(tone(24_000)).write(path)
     before = path.read_bytes()
 
-    def full(target: Path, *args: object, **kwargs: object) -> None:
-        Path(target).write_bytes(b"half")
+    def full(target: Path, data: bytes) -> int:
+        with target.open("wb") as file:
+            file.write(data[:10])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(soundfile, "write", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(AudioError, match=r"cannot be written \(No space left on device\)"):
         Audio(tone(24_000)).write(path)
     assert path.read_bytes() == before
