@@ -29,12 +29,15 @@ def checked_clip(samples: npt.ArrayLike, minimum_samples: int) -> F32:
     seconds = len(clip) / SAMPLE_RATE_HZ
     if len(clip) < minimum_samples:
         raise AudioError(
-            f"a clip of {seconds:.3f} s is too short, at least {minimum_samples / SAMPLE_RATE_HZ:.3f} s are needed; "
-            "record 3 to 20 s of speech"
+            f"a clip of {len(clip)} samples ({seconds:.3f} s) is too short, at least {minimum_samples} "
+            f"({minimum_samples / SAMPLE_RATE_HZ:.3f} s) are needed; record 3 to 20 s of speech"
         )
     if seconds > MAX_CLIP_SECONDS:
-        raise AudioError(f"a clip of {seconds:.0f} s is too long, at most {MAX_CLIP_SECONDS} s; cut out 3 to 20 s")
-    clip = clip.astype(np.float32)
+        raise AudioError(
+            f"a clip of {seconds:.0f} s is too long, at most {MAX_CLIP_SECONDS} s; cut out 3 to 20 s"
+        )
+    with np.errstate(over="ignore"):  # what is too large for float32 is reported as infinity
+        clip = clip.astype(np.float32)
     bad = np.flatnonzero(~np.isfinite(clip))
     if len(bad):
         raise AudioError(

@@ -1,8 +1,11 @@
 """The streaming codec decoder: frames of codes in, 24 kHz samples out, with an explicit state.
 
-A stream is a ``CodecState``. Decoding frames one by one, in chunks or all at once gives the same samples up to rounding;
-the samples of a frame are final as soon as the frame is known. States are independent, so that several streams, each
-in its own thread, may use one decoder.
+A stream is a ``CodecState``. Decoding frames one by one, in chunks or all at once gives the same samples up to
+rounding; the samples of a frame are final as soon as the frame is known. States are independent, so that several
+streams, each in its own thread, may use one decoder.
+
+Up to rounding means 1e-4 in fp32. In bf16 the products of long and short chunks round differently and a chunking
+differs by as much as bf16 differs from fp32.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from rtts_engine.runtime import Handle, Net, owned
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
 
-MAX_RUN_FRAMES = 32
+MAX_RUN_FRAMES = 16
 """Frames of one run of the graph: longer input is cut, so that memory does not grow with it."""
 REFERENCE_CHUNK_FRAMES = 300
 REFERENCE_CONTEXT_FRAMES = 25
@@ -66,7 +69,9 @@ class CodecDecoder:
         expected = (c.num_quantizers, c.codebook_size, c.codebook_dim // 2)
         if books is None or books.shape != expected:
             found = "missing" if books is None else f"of shape {list(books.shape)}"
-            raise ModelError(f"table {BOOKS!r} is {found}, expected {list(expected)}; convert the checkpoint again")
+            raise ModelError(
+                f"table {BOOKS!r} is {found}, expected {list(expected)}; convert the checkpoint again"
+            )
         self._books = books
         self._groups = np.arange(c.num_quantizers)
         # The official tables are float32; the products with positions are exact here, so that a stream of hours
@@ -152,9 +157,13 @@ class CodecDecoder:
 
     def _checked(self, codes: npt.ArrayLike) -> I64:
         rows = np.asarray(codes)
-        if rows.size == 0 and rows.ndim <= 2:
+        if rows.shape in ((0,), (0, self.num_quantizers)):
             return np.zeros((0, self.num_quantizers), np.int64)
-        if rows.ndim != 2 or rows.shape[1] != self.num_quantizers or not np.issubdtype(rows.dtype, np.integer):
+        if (
+            rows.ndim != 2
+            or rows.shape[1] != self.num_quantizers
+            or not np.issubdtype(rows.dtype, np.integer)
+        ):
             raise RequestError(
                 f"codes are {rows.dtype} of shape {list(rows.shape)}, expected integers (frames, {self.num_quantizers})"
             )

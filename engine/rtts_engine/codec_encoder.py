@@ -1,8 +1,7 @@
 """Reference audio to codes: what an ICL voice is made of.
 
-Runs offline, but in pieces: the convolutions are causal with a short memory, the transformer keeps its keys and values.
-Memory is about 0.2 GB at the released sizes whatever the clip's length, plus 33 kB a second for the caches... see
-``PIECE_COLUMNS``.
+Runs offline, but in pieces, so that memory hardly grows with the clip: the convolutions are causal with a short
+memory, the transformer keeps its keys and values.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from rtts_engine.runtime import EMPTY, Handle, Net
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 
-PIECE_COLUMNS = 100
-"""25 Hz columns of one run: 4 s of audio, about 100 MB in the first convolutions at the released sizes."""
+PIECE_COLUMNS = 50
+"""25 Hz columns of one run: 2 s of audio, some 50 MB in the first convolutions at the released sizes."""
 _HIDDEN = np.float32(-1e30)
 
 
@@ -57,7 +56,9 @@ class CodecEncoder:
         ):
             if name not in tables or tables[name].shape != shape:
                 found = list(tables[name].shape) if name in tables else "missing"
-                raise ModelError(f"table {name!r} is {found}, expected {list(shape)}; convert the checkpoint again")
+                raise ModelError(
+                    f"table {name!r} is {found}, expected {list(shape)}; convert the checkpoint again"
+                )
         self.samples_per_frame = config.samples_per_frame
         self.num_quantizers = config.num_quantizers
         self._net = net
@@ -70,7 +71,7 @@ class CodecEncoder:
         self._frequencies = (np.float32(1) / np.float32(c.rope_theta) ** exponent).astype(np.float64)
 
     def encode(self, samples: npt.ArrayLike) -> I32:
-        """Codes of a clip, equal to the official encoder's.
+        """Codes of a clip: the official encoder's, but for exact near-ties that its float32 rounding decides.
 
         Args:
             samples: (n,) float, mono 24 kHz, up to ``clip.MAX_CLIP_SECONDS``. It need not be a whole number of frames:
@@ -125,9 +126,11 @@ class CodecEncoder:
         """25 to 12.5 Hz (frames, hidden): the edges are padded by repetition (the only such layer)."""
         left = DOWNSAMPLE_KERNEL - DOWNSAMPLE_STRIDE
         padded = np.pad(x, ((left, -len(x) % DOWNSAMPLE_STRIDE), (0, 0)), mode="edge")
-        windows = np.lib.stride_tricks.sliding_window_view(padded, DOWNSAMPLE_KERNEL, axis=0)[::DOWNSAMPLE_STRIDE]
+        windows = np.lib.stride_tricks.sliding_window_view(padded, DOWNSAMPLE_KERNEL, axis=0)
+        windows = windows[::DOWNSAMPLE_STRIDE]  # (frames, hidden, 4)
         kernel = self._tables[DOWNSAMPLE]
-        return windows.reshape(len(windows), -1) @ kernel.reshape(len(kernel), -1).T
+        frames: F32 = windows.reshape(len(windows), -1) @ kernel.reshape(len(kernel), -1).T
+        return frames
 
     def _quantise(self, latent: F32) -> I32:
         """Split residual quantisation (frames, hidden) -> codes; distances in float64, the first entry on ties."""
@@ -146,4 +149,5 @@ def nearest(vectors: F32, book: F32) -> I32:
     """Index of the entry of ``book`` (C, width) at the least Euclidean distance to each of ``vectors`` (n, width)."""
     wide = book.astype(np.float64)
     distances = (wide**2).sum(axis=1) - 2.0 * (vectors.astype(np.float64) @ wide.T)
-    return distances.argmin(axis=1).astype(np.int32)
+    indices: I32 = distances.argmin(axis=1).astype(np.int32)
+    return indices

@@ -81,7 +81,7 @@ class SpeakerEncoder:
     def embed(self, samples: npt.ArrayLike) -> F32:
         """The speaker's x-vector, as the talker takes it (not normalised).
 
-        The encoder looks at the whole clip at once: about 60 MB a second of memory... see below.
+        The encoder looks at the whole clip at once and needs about 5 MB of memory for a second of it.
 
         Args:
             samples: (n,) float, mono 24 kHz, from ``minimum_samples`` to ``clip.MAX_CLIP_SECONDS``.

@@ -12,8 +12,8 @@ Written for speed on a CPU, equal in exact arithmetic to the official modules:
 * chains of linear maps are multiplied out: both RVQ output projections, ``pre_conv`` and the transformer's
   ``input_proj`` are one convolution; its ``output_proj`` and the first up-sampling are another;
 * LayerScale and ConvNeXt's ``gamma`` are part of the weights before them;
-* SnakeBeta ``x + b sin^2(a x)`` is ``[x - b/2 cos(2 a x)] + b/2``: one pass less, and the constant goes into the bias of
-  the convolution that follows (its initial history is then ``-b/2`` instead of zero).
+* SnakeBeta ``x + b sin^2(a x)`` is ``[x - b/2 cos(2 a x)] + b/2``: one pass less, and the constant goes into the bias
+  of the convolution that follows (its initial history is then ``-b/2`` instead of zero).
 
 Precisions: fp32, bf16 and fp16 apply to the whole graph; under int8 the matrix products of the transformer and of
 ConvNeXt are int8, while the convolutions, which need calibrated input scales for int8, stay as the runtime runs
@@ -99,10 +99,11 @@ def conv_context_frames(config: CodecDecoderConfig) -> int:
 
 
 def codebook_entries(source: TensorSource, prefix: str, size: int, width: int, *, sums: str) -> F32:
-    """Entries ``sums / max(cluster_usage, 1e-5)`` (size, width) of the codebook under ``prefix``, as the official code."""
+    """Entries ``sums / max(cluster_usage, 1e-5)`` (size, width) of the codebook under ``prefix``."""
     usage = source.float32(f"{prefix}.cluster_usage", (size,))
     total = source.float32(f"{prefix}.{sums}", (size, width))
-    return total / np.maximum(usage, np.float32(USAGE_EPS))[:, None]
+    entries: F32 = total / np.maximum(usage, np.float32(USAGE_EPS))[:, None]
+    return entries
 
 
 def codec_tables(checkpoint: Checkpoint) -> dict[str, F32]:
@@ -224,7 +225,9 @@ class _Decoder:
             axis=1,
         ).astype(np.float64)
         conv, conv_bias = self._conv_weights("pre_conv.conv", c.latent_dim, c.codebook_dim, PRE_CONV_KERNEL)
-        inner = self._weight("pre_transformer.input_proj.weight", c.hidden_size, c.latent_dim).astype(np.float64)
+        inner = self._weight("pre_transformer.input_proj.weight", c.hidden_size, c.latent_dim).astype(
+            np.float64
+        )
         bias = self._weight("pre_transformer.input_proj.bias", c.hidden_size) + inner @ conv_bias
         taps = [inner @ conv[:, :, tap] @ projection for tap in range(PRE_CONV_KERNEL)]
         weight = np.stack(taps, axis=-1).astype(np.float32)
@@ -246,9 +249,13 @@ class _Decoder:
         k, v = self._with_past_rows(k, f"k{layer}"), self._with_past_rows(v, f"v{layer}")
         h = g.layer("SDPA", [q, k, v, mask], {5: 1, 6: c.head_dim**-0.5})
         h = g.reshape(g.permute(h, 2), -1, inner)
-        x = g.add(x, g.linear(h, self._scaled(f"{name}.self_attn.o_proj", f"{name}.self_attn_layer_scale", inner)))
+        x = g.add(
+            x, g.linear(h, self._scaled(f"{name}.self_attn.o_proj", f"{name}.self_attn_layer_scale", inner))
+        )
 
-        h = g.rms_norm(x, self._weight(f"{name}.post_attention_layernorm.weight", c.hidden_size), c.rms_norm_eps)
+        h = g.rms_norm(
+            x, self._weight(f"{name}.post_attention_layernorm.weight", c.hidden_size), c.rms_norm_eps
+        )
         size = c.intermediate_size
         fused = [self._weight(f"{name}.mlp.{p}_proj.weight", size, c.hidden_size) for p in ("gate", "up")]
         gate, up = g.split_at(g.linear(h, np.concatenate(fused)), [size] * 2, 1)
@@ -306,7 +313,8 @@ class _Decoder:
         """Bias of a convolution (O, C, K) whose input lacks ``shift`` (C,)."""
         if shift is None:
             return bias
-        return (bias + weight.astype(np.float64).sum(axis=2) @ shift).astype(np.float32)
+        shifted: F32 = (bias + weight.astype(np.float64).sum(axis=2) @ shift).astype(np.float32)
+        return shifted
 
     def _block(self, x: Blob, block: int, width: int, rate: int) -> Blob:
         """SnakeBeta, transposed convolution, three residual units."""

@@ -95,7 +95,9 @@ def codec_encoder_tables(checkpoint: Checkpoint) -> dict[str, F32]:
         if width == c.hidden_size:  # the official code then has no projection
             projections[split] = np.eye(width, dtype=np.float32)
         else:
-            projections[split] = source.float32(f"{name}.input_proj.weight", (width, c.hidden_size, 1))[:, :, 0]
+            projections[split] = source.float32(f"{name}.input_proj.weight", (width, c.hidden_size, 1))[
+                :, :, 0
+            ]
         for group in (0,) if split == 0 else range(1, codec.num_quantizers):
             prefix = f"{name}.layers.{max(0, group - 1)}.codebook"
             books[group] = codebook_entries(source, prefix, c.codebook_size, width, sums="embed_sum")
@@ -112,7 +114,7 @@ def write_codec_encoder(checkpoint: Checkpoint, stem: Path) -> None:
 
     First part: ``samples`` (1, 1, n) with its left context, and ``pad<i>`` (width, 1, ratio + right padding) zeros for
     stage ``i``, to ``latent`` (columns, hidden). Second part: ``x`` (n, hidden), ``mask`` (n, past + n), ``cos`` and
-    ``sin`` (n, head_dim / 2) and the caches ``pk<l>``, ``pv<l>`` to ``y`` (n, hidden) and the caches ``ck<l>``, ``cv<l>``.
+    ``sin`` (n, head_dim / 2) and the caches ``pk<l>``, ``pv<l>`` to ``y`` (n, hidden) and ``ck<l>``, ``cv<l>``.
 
     Raises:
         CheckpointError: a tensor is missing or has another shape than the config says.
@@ -157,7 +159,15 @@ class _Encoder:
         return self._g.layer("ELU", [x], {0: 1.0})
 
     def _conv(
-        self, x: Blob, name: str, inputs: int, outputs: int, kernel: int, *, stride: int = 1, dilation: int = 1
+        self,
+        x: Blob,
+        name: str,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        dilation: int = 1,
     ) -> Blob:
         """Causal convolution: zeros on the left only."""
         weight = self._weight(f"{name}.conv.weight", outputs, inputs, kernel)
@@ -193,10 +203,14 @@ class _Encoder:
         g.output(keys, f"ck{layer}")
         g.output(values, f"cv{layer}")
         h = g.reshape(g.permute(h, 2), -1, inner)
-        x = g.add(x, g.linear(h, self._scaled(f"{name}.self_attn.o_proj", f"{name}.self_attn_layer_scale", inner)))
+        x = g.add(
+            x, g.linear(h, self._scaled(f"{name}.self_attn.o_proj", f"{name}.self_attn_layer_scale", inner))
+        )
         h = self._norm(x, f"{name}.post_attention_layernorm")
         h = g.gelu(g.linear(h, self._weight(f"{name}.mlp.fc1.weight", c.intermediate_size, hidden)))
-        return g.add(x, g.linear(h, self._scaled(f"{name}.mlp.fc2", f"{name}.mlp_layer_scale", c.intermediate_size)))
+        return g.add(
+            x, g.linear(h, self._scaled(f"{name}.mlp.fc2", f"{name}.mlp_layer_scale", c.intermediate_size))
+        )
 
     def _norm(self, x: Blob, name: str) -> Blob:
         hidden = self._c.hidden_size

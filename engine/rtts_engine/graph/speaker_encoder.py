@@ -41,7 +41,7 @@ def write_speaker_encoder(checkpoint: Checkpoint, stem: Path) -> None:
     config = checkpoint.config.speaker_encoder
     if config is None:
         raise CheckpointError(
-            f"{checkpoint.path}: a {checkpoint.config.kind} model has no speaker encoder; clone voices with a Base model"
+            f"{checkpoint.path}: a {checkpoint.config.kind} model has no speaker encoder; clone with a Base model"
         )
     with GraphWriter(stem, "fp32") as graph:
         _SpeakerEncoder(graph, checkpoint.main, config).write()
@@ -57,7 +57,9 @@ class _SpeakerEncoder:
 
     def write(self) -> None:
         c, g = self._c, self._g
-        x = self._tdnn(g.input("mel"), "blocks.0", c.mel_dim, c.channels[0], c.kernel_sizes[0], c.dilations[0])
+        x = self._tdnn(
+            g.input("mel"), "blocks.0", c.mel_dim, c.channels[0], c.kernel_sizes[0], c.dilations[0]
+        )
         outputs = []
         for block in range(1, len(c.channels) - 1):
             x = self._block(x, block)
