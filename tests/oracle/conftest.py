@@ -1,4 +1,4 @@
-"""Oracle tests: ``pytest -m oracle`` (about 20 minutes), ``pytest -m oracle_real`` (real dimensions, 10 GB of memory).
+"""Oracle tests: ``pytest -m oracle`` (8 minutes), ``pytest -m oracle_real`` (released dimensions; 2 minutes, 6 GB of memory).
 
 The ordinary run deselects them and does not import torch: test modules reach the official package through the
 fixtures below only. A whole run that passed rewrites docs/parity.md and its part of bench/results.
@@ -39,13 +39,13 @@ RESULTS = {
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "oracle_real: parity at real 0.6B dimensions; minutes and 10 GB of memory"
+        "markers", "oracle_real: parity at released 0.6B dimensions; 2 minutes, 6 GB of memory"
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked = "oracle_real" in str(config.getoption("markexpr", ""))
-    skip = pytest.mark.skip(reason="real dimensions: run with -m oracle_real")
+    skip = pytest.mark.skip(reason="released dimensions: run with -m oracle_real")
     for item in items:
         if not asked and item.get_closest_marker("oracle_real"):
             item.add_marker(skip)
