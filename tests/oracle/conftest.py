@@ -1,4 +1,4 @@
-"""Oracle tests: ``pytest -m oracle`` (8 minutes), ``pytest -m oracle_real`` (released dimensions; 2 minutes, 6 GB of memory).
+"""Oracle tests: ``pytest -m oracle`` (8 minutes); ``pytest -m oracle_real`` (released dimensions, 2 minutes, 6 GB).
 
 The ordinary run deselects them and does not import torch: test modules reach the official package through the
 fixtures below only. A whole run that passed rewrites docs/parity.md and its part of bench/results.
