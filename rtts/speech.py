@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rtts import store
 from rtts.audio import SAMPLE_RATE_HZ, Audio
-from rtts.errors import RequestError, TextError
+from rtts.errors import RequestError
 from rtts_engine.model import Model, Threads
 from rtts_engine.prompt import Manner, TextLayout
 from rtts_engine.request import Settings, SpeechRequest
@@ -135,13 +135,11 @@ class Speech:
 
         Raises:
             RequestError: a chunk would have no frame.
-            TextError: the text is longer than one utterance can be.
         """
         if first_chunk_frames < 1 or chunk_frames < 1:
             raise RequestError(
                 f"chunks of {first_chunk_frames} and {chunk_frames} frames; expected at least 1"
             )
-        _check_length(model, request)
         self._model = model
         self._request = request
         self._first_chunk_frames = first_chunk_frames
@@ -217,17 +215,6 @@ class Speech:
             ms_per_frame=work_s * 1e3 / len(self._frames) if self._frames else None,
             underruns=count_underruns(self._chunks),
         )
-
-
-def _check_length(model: Model, request: SpeechRequest) -> None:
-    """Refuse what could not be spoken to its end anyway; a prompt's memory grows with the square of its length."""
-    limit = model.manifest.config.generation.max_new_tokens
-    for what, text in (("the text", request.text), ("the instruction", request.manner.instruct or "")):
-        ids = len(model.tokenizer.encode_spoken(text))
-        if ids > limit:
-            raise TextError(
-                f"{what} has {ids} tokens, at most {limit} fit into one utterance; speak it in parts"
-            )
 
 
 def count_underruns(chunks: list[tuple[float, int]]) -> int:

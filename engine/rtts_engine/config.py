@@ -423,6 +423,9 @@ def _codec_encoder(f: _Fields) -> CodecEncoderConfig:
     heads = f.integer("num_attention_heads", high=1024)
     if f.integer("num_key_value_heads", default=heads) != heads:
         raise f.fail("num_key_value_heads", f"num_attention_heads ({heads})")
+    head_dim = f.integer("head_dim", low=2, default=max(2, hidden // heads))
+    if head_dim % 2:
+        raise f.fail("head_dim", "an even number")
     return CodecEncoderConfig(
         hidden_size=hidden,
         num_filters=f.integer("num_filters"),
@@ -435,7 +438,7 @@ def _codec_encoder(f: _Fields) -> CodecEncoderConfig:
         upsampling_ratios=f.integers("upsampling_ratios"),
         num_layers=f.integer("num_hidden_layers", high=1024),
         num_heads=heads,
-        head_dim=f.integer("head_dim", low=2, default=max(2, hidden // heads)),
+        head_dim=head_dim,
         intermediate_size=f.integer("intermediate_size"),
         norm_eps=f.number("norm_eps", low=0.0, high=1.0),
         rope_theta=f.number("rope_theta", low=1.0),

@@ -70,6 +70,7 @@ class Model:
             dialects=talker.dialects,
             code_groups=talker.num_code_groups,
             codebook_size=talker.predictor.vocab_size,
+            max_text_ids=config.generation.max_new_tokens,
         )
         self.prompts = PromptBuilder(spec, self.tokenizer, self.tables)
         self._stored_tables = tables

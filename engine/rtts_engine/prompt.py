@@ -81,6 +81,8 @@ class PromptSpec:
     code_groups: int
     """Codes per frame."""
     codebook_size: int
+    max_text_ids: int
+    """Longest text or instruction in ids: ``max_new_tokens``, since an utterance has no more frames than that."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,6 +246,7 @@ class PromptBuilder:
             role, ids = self._role, self._tokenizer.encode_spoken(text)
         if not ids:
             raise TextError("there is no text to speak; give at least one word")
+        self._check_length("the text", ids)
         head = self._head(role, manner, literal)
         if layout is None:
             layout = "streaming" if self._spec.kind == "base" else "full"
@@ -359,7 +362,9 @@ class PromptBuilder:
             return []
         if literal:
             return self._tokenizer.encode(f"{_USER}{instruct}{_END}")
-        return [*self._tokenizer.encode(_USER), *self._tokenizer.encode_spoken(instruct), *self._end]
+        ids = self._tokenizer.encode_spoken(instruct)
+        self._check_length("the instruction", ids)
+        return [*self._tokenizer.encode(_USER), *ids, *self._end]
 
     def _language_id(self, manner: Manner) -> int | None:
         """Codec id of the language tag; None is "auto"."""
@@ -409,6 +414,13 @@ class PromptBuilder:
             raise VoiceError(
                 f"reference codes range from {codes.min()} to {codes.max()}, expected 0 to "
                 f"{self._spec.codebook_size - 1}; the voice was made for another model or is damaged, clone it again"
+            )
+
+    def _check_length(self, what: str, ids: Sequence[int]) -> None:
+        if len(ids) > self._spec.max_text_ids:
+            raise TextError(
+                f"{what} has {len(ids)} tokens, at most {self._spec.max_text_ids} fit into one utterance; "
+                "speak it in parts"
             )
 
     def _render(self, rows: Sequence[Row], voice: CloneVoice | None) -> F32:

@@ -18,6 +18,7 @@ I32 = npt.NDArray[np.int32]
 
 _RESERVED_FRAMES = 256
 """Cache positions reserved beyond the prompt; a longer utterance grows the cache."""
+_PREFILL_ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,11 @@ class Talker:
     def prefill(self, rows: F32) -> tuple[StackState, TalkerOutput]:
         """Run a prompt (L, D) from position 0."""
         state = StackState()
-        return state, self._advance(state, rows, capacity=len(rows) + _RESERVED_FRAMES)
+        capacity = len(rows) + _RESERVED_FRAMES
+        # Scores and mask grow with rows x positions: a long prompt goes in block by block.
+        for start in range(0, len(rows), _PREFILL_ROWS):
+            output = self._advance(state, rows[start : start + _PREFILL_ROWS], capacity)
+        return state, output
 
     def step(self, state: StackState, row: F32) -> TalkerOutput:
         """Append one input row (D,) to ``state``."""

@@ -210,3 +210,22 @@ def test_text_with_nothing_to_say(model: Model, text: str) -> None:
 def test_settings_out_of_range(field: str, value: int) -> None:
     with pytest.raises(RequestError, match=f"{field} is {value}"):
         Settings(**{field: value})  # type: ignore[arg-type]
+
+
+def test_a_long_prompt_goes_in_block_by_block(models: Models) -> None:
+    """More rows than one block: the same state as row by row, and memory that does not grow with the square."""
+    talker = models.get("tiny", "base").talker
+    rows = np.random.default_rng(3).normal(0, 0.3, (1300, 64)).astype(np.float32)
+    _, whole = talker.prefill(rows)
+    state, output = talker.prefill(rows[:1])
+    for row in rows[1:]:
+        output = talker.step(state, row)
+    np.testing.assert_allclose(output.hidden, whole.hidden, atol=5e-4)
+
+
+def test_text_that_no_utterance_can_hold(model: Model) -> None:
+    limit = model.manifest.config.generation.max_new_tokens
+    with pytest.raises(TextError, match=rf"at most {limit} fit into one utterance"):
+        model.frames(SpeechRequest("a b " * limit, DESIGN))
+    with pytest.raises(TextError, match="the instruction has"):
+        model.frames(SpeechRequest("hi", Manner(instruct="a b " * limit)))
