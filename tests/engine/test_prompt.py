@@ -50,7 +50,7 @@ SPEC = PromptSpec(
     dialects={},
     code_groups=16,
     codebook_size=64,
-    max_text_ids=4000,
+    max_text_ids=1_000_000,
 )
 SPEAKERS = replace(
     SPEC, kind="custom_voice", speakers={"ryan": 91, "eric": 92}, dialects={"eric": "sichuan_dialect"}
