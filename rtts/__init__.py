@@ -20,10 +20,17 @@ if TYPE_CHECKING:
     from rtts.errors import RttsError as RttsError
     from rtts.errors import RuntimeSetupError as RuntimeSetupError
     from rtts.errors import StoreError as StoreError
+    from rtts.errors import StreamError as StreamError
     from rtts.errors import TextError as TextError
     from rtts.errors import VoiceError as VoiceError
     from rtts.speech import load as load
     from rtts.speech import say as say
+    from rtts.stream.config import StreamConfig as StreamConfig
+    from rtts.stream.events import Heard as Heard
+    from rtts.stream.events import PcmChunk as PcmChunk
+    from rtts.stream.session import Session as Session
+    from rtts.stream.tts import Tts as Tts
+    from rtts.stream.tts import open as open  # noqa: A004 - the name is the interface
 
 __version__ = "0.1.0"
 
@@ -39,10 +46,17 @@ _HOME = {
     "RttsError": "rtts.errors",
     "RuntimeSetupError": "rtts.errors",
     "StoreError": "rtts.errors",
+    "StreamError": "rtts.errors",
     "TextError": "rtts.errors",
     "VoiceError": "rtts.errors",
     "load": "rtts.speech",
     "say": "rtts.speech",
+    "Heard": "rtts.stream.events",
+    "PcmChunk": "rtts.stream.events",
+    "Session": "rtts.stream.session",
+    "StreamConfig": "rtts.stream.config",
+    "Tts": "rtts.stream.tts",
+    "open": "rtts.stream.tts",
 }
 
 __all__ = ["__version__", *_HOME]

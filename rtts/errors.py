@@ -25,6 +25,7 @@ __all__ = [
     "RttsError",
     "RuntimeSetupError",
     "StoreError",
+    "StreamError",
     "TextError",
     "VoiceError",
 ]
@@ -32,6 +33,10 @@ __all__ = [
 
 class StoreError(RttsError):
     """A model is not installed, or the folder that models are kept in cannot be used."""
+
+
+class StreamError(RttsError):
+    """Speech could not go on; ``__cause__`` is what happened in the talker's or the codec's thread."""
 
 
 class DownloadError(StoreError):

@@ -21,7 +21,9 @@ BASE_FRAMES = 75
 FRAMES_PER_TEXT_ID = 16
 
 
-def default_max_frames(n_text_ids: int, *, max_new_tokens: int) -> int:
+def default_max_frames(
+    n_text_ids: int, *, max_new_tokens: int, frames_per_id: int = FRAMES_PER_TEXT_ID
+) -> int:
     """Default frame cap for a text of ``n_text_ids`` ids (the spoken text only).
 
     Never above ``max_new_tokens - 1``, which is what the official loop yields at most for that value of
@@ -33,10 +35,16 @@ def default_max_frames(n_text_ids: int, *, max_new_tokens: int) -> int:
     """
     if n_text_ids < 1:
         raise TextError("there is no text to speak; give at least one word")
-    return min(BASE_FRAMES + FRAMES_PER_TEXT_ID * n_text_ids, _hard_limit(max_new_tokens))
+    return min(BASE_FRAMES + frames_per_id * n_text_ids, _hard_limit(max_new_tokens))
 
 
-def resolve_max_frames(requested: int | None, n_text_ids: int, *, max_new_tokens: int) -> int:
+def resolve_max_frames(
+    requested: int | None,
+    n_text_ids: int,
+    *,
+    max_new_tokens: int,
+    frames_per_id: int = FRAMES_PER_TEXT_ID,
+) -> int:
     """The caller's own frame cap, bounded by ``max_new_tokens - 1``; the default cap when ``requested`` is None.
 
     Raises:
@@ -44,7 +52,7 @@ def resolve_max_frames(requested: int | None, n_text_ids: int, *, max_new_tokens
         TextError: as ``default_max_frames``.
     """
     if requested is None:
-        return default_max_frames(n_text_ids, max_new_tokens=max_new_tokens)
+        return default_max_frames(n_text_ids, max_new_tokens=max_new_tokens, frames_per_id=frames_per_id)
     if requested < 1:
         raise RequestError(f"max_frames is {requested}; expected at least 1")
     return min(requested, _hard_limit(max_new_tokens))

@@ -50,7 +50,7 @@ class FrameStream(Iterator[I32]):
         self._config = config
         self._first = FirstCode(config.talker, sampling)
         self._draw = sampling.predictor
-        self._max_frames = settings.max_frames
+        self._settings = settings
         self._state: StackState | None = None
         self._last: I32 | None = None
         self._row: F32 | None = None
@@ -66,7 +66,12 @@ class FrameStream(Iterator[I32]):
     def max_frames(self) -> int:
         """The cap in force; it grows with the text while that is open."""
         ids, limit = self._prompt.feed.n_text_ids, self._config.generation.max_new_tokens
-        return resolve_max_frames(self._max_frames, ids, max_new_tokens=limit)
+        return resolve_max_frames(
+            self._settings.max_frames,
+            ids,
+            max_new_tokens=limit,
+            frames_per_id=self._settings.frames_per_text_id,
+        )
 
     @property
     def needs_text(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rtts_engine.errors import RequestError
+from rtts_engine.frame_cap import FRAMES_PER_TEXT_ID
 from rtts_engine.prompt import Manner, TextLayout
 from rtts_engine.sampling import Sampling
 
@@ -24,7 +25,12 @@ class Settings:
     max_frames: int | None = None
     """Frames after which generation stops with ``length_cap``; None derives a cap from the text's length."""
 
+    frames_per_text_id: int = FRAMES_PER_TEXT_ID
+    """Slope of the derived cap, see ``frame_cap``."""
+
     def __post_init__(self) -> None:
+        if self.frames_per_text_id < 1:
+            raise RequestError(f"frames_per_text_id is {self.frames_per_text_id}, expected at least 1")
         if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
             raise RequestError(f"seed is {self.seed}, expected 0 to {MAX_SEED}")
         if self.max_frames is not None and self.max_frames < 1:

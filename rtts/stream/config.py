@@ -1,0 +1,90 @@
+"""``StreamConfig``: everything about a stream that a user may tune, validated."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from rtts.errors import RequestError
+
+Ramp = Literal["adaptive", "fixed"]
+TextMode = Literal["sentence", "token"]
+
+_WHOLE = {
+    "first_chunk_frames": (1, 300),
+    "chunk_frames": (1, 300),
+    "ring_frames": (1, 4096),
+    "prefetch_sentences": (0, 16),
+    "max_frames_per_token": (4, 1000),
+}
+_SECONDS = {
+    "max_buffered_s": (0.2, 3600.0),
+    "sentence_gap_s": (0.0, 5.0),
+    "silence_timeout_s": (0.5, 60.0),
+    "repeat_timeout_s": (0.5, 60.0),
+    "text_timeout_s": (0.1, 3600.0),
+    "consumer_timeout_s": (0.1, 86400.0),
+}
+_CHOICES = {"ramp": ("adaptive", "fixed"), "text_mode": ("sentence", "token")}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamConfig:
+    """How a session turns text into chunks of sound. A frame is 80 ms."""
+
+    first_chunk_frames: int = 1
+    """Frames in the first chunk of an utterance: fewer is earlier, one is the least."""
+    chunk_frames: int = 12
+    """Frames in a later chunk; with the adaptive ramp the most that a chunk may have."""
+    ramp: Ramp = "adaptive"
+    """``adaptive`` sizes chunks by what the listener holds and the measured speed; ``fixed`` takes the two sizes."""
+    ring_frames: int = 64
+    """Frames that the talker may be ahead of the codec before it waits."""
+    max_buffered_s: float = 30.0
+    """Sound that may wait to be played before the codec waits (back-pressure)."""
+    text_mode: TextMode = "sentence"
+    """``sentence`` speaks whole sentences; ``token`` feeds text into the running talker as it arrives."""
+    prefetch_sentences: int = 1
+    """Sentences that may be generated ahead of the one that is handed out."""
+    clean_text: bool = True
+    """Take markdown, links, code and emoji out of the text."""
+    sentence_gap_s: float = 0.12
+    """Silence between two sentences, beyond what the voice itself leaves."""
+    max_frames_per_token: int = 16
+    """Frames an utterance may take for each of its text ids before it is cut (``length_cap``)."""
+    silence_timeout_s: float = 4.0
+    """Generated silence after which an utterance is ended (``silence``)."""
+    repeat_timeout_s: float = 6.0
+    """Repetition of the same few frames after which an utterance is ended (``silence``)."""
+    text_timeout_s: float = 10.0
+    """How long open text may stay away before what there is is spoken to its end (``stalled``)."""
+    consumer_timeout_s: float = 60.0
+    """How long a full buffer waits for its consumer before the turn ends (``slow_consumer``)."""
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _WHOLE.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise RequestError(f"{name} is {value!r}, expected an integer from {low} to {high}")
+        for name, (least, most) in _SECONDS.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+                raise RequestError(f"{name} is {value!r}, expected seconds from {least} to {most}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise RequestError(f"{name} is {getattr(self, name)!r}, expected {' or '.join(choices)}")
+        if not isinstance(self.clean_text, bool):
+            raise RequestError(f"clean_text is {self.clean_text!r}, expected True or False")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> StreamConfig:
+        """From a configuration file or a message. An unknown name is an error that tells the nearest known one."""
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+                raise RequestError(f"stream config has no field {name!r}; {hint}")
+        return cls(**values)

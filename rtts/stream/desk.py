@@ -1,0 +1,125 @@
+"""Where the codec's thread leaves a session's sound: frames become chunks here, and go to the event loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts.stream.config import StreamConfig
+from rtts.stream.playback import PlaybackBuffer
+from rtts.stream.schedule import ChunkSchedule, PacedListener
+from rtts.stream.workers import Job, Workers
+
+F32 = npt.NDArray[np.float32]
+I16 = npt.NDArray[np.int16]
+
+SAMPLE_RATE_HZ = 24000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RawChunk:
+    """Sound of one job, ready to be handed out."""
+
+    job: Job
+    samples: I16
+    last: bool
+    """Nothing of the job follows."""
+
+
+class Desk:
+    """``workers.Listener`` of one session. The workers' threads put sound in; the event loop takes it out."""
+
+    def __init__(
+        self,
+        config: StreamConfig,
+        workers: Workers,
+        on_chunk: Callable[[RawChunk], None],
+        on_ended: Callable[[Job], None],
+        on_failed: Callable[[Job, BaseException], None],
+    ) -> None:
+        """The callbacks are called from the codec's or the talker's thread."""
+        self._config = config
+        self._workers = workers
+        self._on_chunk = on_chunk
+        self._on_ended = on_ended
+        self._on_failed = on_failed
+        self._lock = threading.Lock()
+        self._generation = 0
+        self._waiting = 0
+        self._job: Job | None = None
+        self._in_hand: list[F32] = []
+        self._schedule = ChunkSchedule(config, first=True)
+        self._listener = PacedListener()
+        self.buffer: PlaybackBuffer | None = None
+        """The sink's buffer; without one, a consumer that plays in real time is assumed."""
+
+    def reset(self, generation: int) -> None:
+        """The session was interrupted: what is here belongs to nobody any more."""
+        with self._lock:
+            self._generation = generation
+            self._waiting = 0
+            self._in_hand = []
+            self._job = None
+            self._listener = PacedListener()
+
+    def taken(self, samples: int, generation: int) -> None:
+        """The consumer took a chunk."""
+        with self._lock:
+            if generation == self._generation:
+                self._waiting -= samples
+
+    @property
+    def preroll_frames(self) -> int:
+        """Frames held back at the start of the current utterance."""
+        return self._schedule.preroll_frames
+
+    # -- Listener ----------------------------------------------------------------------------
+
+    def room(self) -> bool:
+        return self._waiting < self._config.max_buffered_s * SAMPLE_RATE_HZ
+
+    def lead_s(self) -> float:
+        waiting = self._waiting / SAMPLE_RATE_HZ
+        return waiting + (self.buffer.buffered_s if self.buffer is not None else 0.0)
+
+    def sound(self, job: Job, samples: F32) -> None:
+        with self._lock:
+            if job.generation != self._generation:
+                return
+            if job is not self._job:
+                self._job = job
+                self._schedule = ChunkSchedule(self._config, first=job.index == 0)
+            self._in_hand.append(samples)
+            self._waiting += len(samples)
+            held_s = self._held_s(len(samples) * len(self._in_hand))
+            cost_s = self._workers.frame_cost_s()
+            if self._schedule.due(len(self._in_hand), held_s, cost_s, job.expected_frames):
+                self._hand_over(job, last=job.generated and not len(job.ring))
+
+    def ended(self, job: Job) -> None:
+        with self._lock:
+            if job.generation == self._generation and job is self._job and self._in_hand:
+                self._hand_over(job, last=True)
+        self._on_ended(job)
+
+    def failed(self, job: Job, cause: BaseException) -> None:
+        self._on_failed(job, cause)
+
+    def _held_s(self, in_hand: int) -> float:
+        """Sound that the listener has or will get before anything that is still in hand."""
+        if self.buffer is None:
+            return self._listener.buffered_s(time.monotonic())
+        return self.buffer.buffered_s + (self._waiting - in_hand) / SAMPLE_RATE_HZ
+
+    def _hand_over(self, job: Job, *, last: bool) -> None:
+        samples = np.concatenate(self._in_hand)
+        self._in_hand = []
+        self._schedule.handed()
+        self._listener.handed(len(samples) / SAMPLE_RATE_HZ, time.monotonic())
+        pcm = np.rint(np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
+        self._on_chunk(RawChunk(job, pcm, last))

@@ -1,0 +1,210 @@
+"""What the pipeline needs of an engine, and the real engine behind it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts_engine.generate import FrameStream
+from rtts_engine.model import Model
+from rtts_engine.prompt import LivePrompt, Manner
+from rtts_engine.request import Settings
+
+F32 = npt.NDArray[np.float32]
+I32 = npt.NDArray[np.int32]
+
+
+class Utterance(Protocol):
+    """Frames of one utterance. Everything but ``cancel`` is called by the talker's thread alone."""
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether the next frame has to wait for ``push_text`` or ``close_text``."""
+        ...
+
+    @property
+    def expected_frames(self) -> int:
+        """A guess at the utterance's length, from its text so far."""
+        ...
+
+    @property
+    def stop_reason(self) -> str | None:
+        """``eos``, ``length_cap`` or ``cancelled`` once it ended."""
+        ...
+
+    def next_frame(self) -> I32 | None:
+        """(16,) codes of the next frame; None at the end."""
+        ...
+
+    def push_text(self, text: str) -> None:
+        """More text, for an utterance that was opened without its whole text."""
+        ...
+
+    def close_text(self) -> None:
+        """No more text follows."""
+        ...
+
+    def cancel(self) -> None:
+        """End before the next frame."""
+        ...
+
+
+class Decoder(Protocol):
+    """One utterance's way from codes to samples."""
+
+    def decode(self, codes: I32) -> F32:
+        """(n, 16) codes to (1920 n,) float32 samples."""
+        ...
+
+
+class SpeechEngine(Protocol):
+    """A loaded model, as the pipeline sees it. Calls may come from any thread."""
+
+    sample_rate_hz: int
+
+    def check(self, text: str, manner: Manner) -> None:
+        """Raises the ``RttsError`` that speaking ``text`` in this manner would raise."""
+        ...
+
+    def warm_up_manner(self) -> Manner | None:
+        """A manner that the model can speak in without a voice from outside; None if it has none."""
+        ...
+
+    def utterance(self, text: str | None, manner: Manner, settings: Settings) -> Utterance:
+        """An utterance with its whole text, or with text that is still to come (None)."""
+        ...
+
+    def decoder(self, manner: Manner) -> Decoder:
+        """A decoder for one utterance."""
+        ...
+
+
+FRAMES_PER_TEXT_ID = 4
+"""Ordinary speech: 12.5 frames/s at about three ids a second (see ``rtts_engine.frame_cap``)."""
+
+
+class ModelEngine:
+    """``SpeechEngine`` over a loaded ``Model``."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.sample_rate_hz = model.sample_rate_hz
+
+    def check(self, text: str, manner: Manner) -> None:
+        self._model.prompts.plan(text, manner)
+
+    def warm_up_manner(self) -> Manner | None:
+        manifest = self._model.manifest
+        if manifest.kind == "base":
+            return None
+        return Manner(speaker=manifest.speakers[0] if manifest.speakers else None)
+
+    def utterance(self, text: str | None, manner: Manner, settings: Settings) -> Utterance:
+        if text is None:
+            return _OpenUtterance(self._model, manner, settings)
+        prompt = self._model.prompts.start(text, manner, layout=settings.text_layout)
+        return _WholeUtterance(self._model.stream(prompt, settings), prompt.feed.n_text_ids)
+
+    def decoder(self, manner: Manner) -> Decoder:
+        return _StatefulDecoder(self._model, manner)
+
+
+class _StatefulDecoder:
+    def __init__(self, model: Model, manner: Manner) -> None:
+        self._codec = model.codec
+        self._state = model.codec_state(manner.voice)
+
+    def decode(self, codes: I32) -> F32:
+        return self._codec.decode(self._state, codes)
+
+
+class _WholeUtterance:
+    """An utterance whose text was complete from the start."""
+
+    def __init__(self, stream: FrameStream, n_text_ids: int) -> None:
+        self._stream = stream
+        self.expected_frames = FRAMES_PER_TEXT_ID * n_text_ids
+
+    @property
+    def needs_text(self) -> bool:
+        return False
+
+    @property
+    def stop_reason(self) -> str | None:
+        return self._stream.stop_reason
+
+    def next_frame(self) -> I32 | None:
+        return next(self._stream, None)
+
+    def push_text(self, text: str) -> None:
+        raise RuntimeError("this utterance has its whole text")
+
+    def close_text(self) -> None:
+        pass  # it was closed from the start
+
+    def cancel(self) -> None:
+        self._stream.cancel()
+
+
+class _OpenUtterance:
+    """An utterance whose text arrives while it is spoken: ids go into the running talker, one per frame.
+
+    Only ids that later text cannot change are used, so that the codes are those of the finished text in the streaming
+    layout.
+    """
+
+    def __init__(self, model: Model, manner: Manner, settings: Settings) -> None:
+        self._model = model
+        self._manner = manner
+        self._settings = settings
+        self._tokens = model.incremental_text()
+        self._prompt: LivePrompt | None = None
+        self._stream: FrameStream | None = None
+        self._closed = False
+        self._cancelled = False
+
+    @property
+    def expected_frames(self) -> int:
+        return FRAMES_PER_TEXT_ID * (self._prompt.feed.n_text_ids if self._prompt else 1)
+
+    @property
+    def stop_reason(self) -> str | None:
+        if self._stream is not None:
+            return self._stream.stop_reason
+        if self._cancelled:
+            return "cancelled"
+        return "eos" if self._closed else None  # closed without a word: there is nothing to say
+
+    @property
+    def needs_text(self) -> bool:
+        if self._stream is None:
+            return not (self._closed or self._cancelled)
+        return self._stream.needs_text
+
+    def next_frame(self) -> I32 | None:
+        return next(self._stream, None) if self._stream is not None else None
+
+    def push_text(self, text: str) -> None:
+        self._speak(self._tokens.feed(text))
+
+    def close_text(self) -> None:
+        self._speak(self._tokens.close())
+        self._closed = True
+        if self._prompt is not None:
+            self._prompt.feed.close()
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._stream is not None:
+            self._stream.cancel()
+
+    def _speak(self, ids: list[int]) -> None:
+        if self._prompt is not None:
+            self._prompt.feed.push(ids)
+        elif ids:
+            self._prompt = self._model.prompts.open(ids, self._manner)
+            self._stream = self._model.stream(self._prompt, self._settings)
+            if self._cancelled:
+                self._stream.cancel()

@@ -1,0 +1,148 @@
+"""The buffer between a session and a clock that pulls: what is played, what is stale, what is missing."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from rtts.stream.events import PcmChunk
+
+I16 = npt.NDArray[np.int16]
+
+SAMPLE_RATE_HZ = 24000
+FADE_SAMPLES = 192
+"""Interrupted sound ends in a fade of 8 ms: at once for a listener, and without a click."""
+
+
+class PlaybackBuffer:
+    """Chunks in, samples out at the pace of whoever pulls.
+
+    A device callback, a 20 ms network clock or a test pulls; a session pushes and interrupts, from other threads. Where
+    there is nothing to play, silence comes out; in the middle of a turn that is an underrun.
+    """
+
+    def __init__(self, on_underrun: Callable[[float, float], None] | None = None) -> None:
+        """``on_underrun(at_s, missing_s)`` is called from the pulling thread when sound comes back after a hole."""
+        self._lock = threading.Lock()
+        self._chunks: deque[PcmChunk] = deque()
+        self._offset = 0
+        self._buffered = 0
+        self._position = 0
+        self._generation = 0
+        self._expecting = False
+        self._hole = 0
+        self._fade: I16 = np.zeros(0, np.int16)
+        self._gain = 1.0
+        self._target_gain = 1.0
+        self._on_underrun = on_underrun
+        self.underruns = 0
+        """Times that the sound ran out in the middle of a turn."""
+
+    @property
+    def buffered_s(self) -> float:
+        """Sound that waits to be pulled."""
+        return self._buffered / SAMPLE_RATE_HZ
+
+    @property
+    def played_s(self) -> float:
+        """Position in the session's sound up to which it has been pulled."""
+        return self._position / SAMPLE_RATE_HZ
+
+    def push(self, chunk: PcmChunk) -> bool:
+        """Append a chunk; False when it is stale and was dropped."""
+        with self._lock:
+            if chunk.generation < self._generation:
+                return False
+            self._chunks.append(chunk)
+            self._buffered += len(chunk.samples)
+            self._expecting = True
+            return True
+
+    def finish(self) -> None:
+        """The turn is complete: running out of sound is no underrun until the next chunk comes."""
+        with self._lock:
+            self._expecting = False
+
+    def duck(self, gain: float) -> None:
+        """Play on at ``gain`` (0 to 1); the change is ramped over the next pull."""
+        with self._lock:
+            self._target_gain = gain
+
+    def interrupt(self, generation: int) -> float:
+        """Drop everything older than ``generation``; what plays is faded out. Returns ``played_s``."""
+        with self._lock:
+            self._generation = max(self._generation, generation)
+            tail = self._take(FADE_SAMPLES, consume=False)
+            ramp = np.linspace(self._gain, 0.0, len(tail), dtype=np.float32)
+            self._fade = (tail * ramp).astype(np.int16)
+            self._chunks = deque(c for c in self._chunks if c.generation >= self._generation)
+            self._offset = 0
+            self._buffered = sum(len(c.samples) for c in self._chunks)
+            self._expecting = bool(self._chunks)
+            self._hole = 0
+            self._gain = self._target_gain = 1.0
+            return self.played_s
+
+    def pull(self, count: int) -> I16:
+        """The next ``count`` samples, always that many: (count,) int16."""
+        missing = None
+        with self._lock:
+            out = np.zeros(count, np.int16)
+            faded = min(count, len(self._fade))
+            out[:faded], self._fade = self._fade[:faded], self._fade[faded:]
+            if faded < count:
+                sound = self._take(count - faded, consume=True)
+                out[faded : faded + len(sound)] = self._with_gain(sound)
+                missing = self._count_hole(count - faded, len(sound))
+        if missing is not None and self._on_underrun is not None:
+            self._on_underrun(*missing)
+        return out
+
+    def _take(self, count: int, *, consume: bool) -> I16:
+        """Up to ``count`` samples from the front; they are played when consumed."""
+        pieces = []
+        left = count
+        index, offset = 0, self._offset
+        while left and index < len(self._chunks):
+            chunk = self._chunks[index]
+            piece = chunk.samples[offset : offset + left]
+            pieces.append(piece)
+            left -= len(piece)
+            offset += len(piece)
+            if consume:
+                self._position = round(chunk.t_start_s * SAMPLE_RATE_HZ) + offset
+            if offset == len(chunk.samples):
+                offset = 0
+                index += 1
+        if consume:
+            for _ in range(index):
+                self._chunks.popleft()
+            self._offset = offset
+            self._buffered -= count - left
+        return np.concatenate(pieces) if pieces else np.zeros(0, np.int16)
+
+    def _with_gain(self, sound: I16) -> I16:
+        if self._gain == self._target_gain == 1.0:
+            return sound
+        ramp = np.linspace(self._gain, self._target_gain, len(sound), dtype=np.float32)
+        if len(sound):
+            self._gain = self._target_gain
+        return (sound * ramp).astype(np.int16)
+
+    def _count_hole(self, wanted: int, got: int) -> tuple[float, float] | None:
+        """Counts silence in the middle of a turn; the underrun to report when sound is back."""
+        report = None
+        if got and self._hole:
+            report = (self.played_s - got / SAMPLE_RATE_HZ, self._hole / SAMPLE_RATE_HZ)
+            self._hole = 0
+        if got < wanted and self._expecting and self._position:
+            if not self._hole:
+                self.underruns += 1
+            self._hole += wanted - got
+        elif not self._expecting:
+            self._hole = 0
+        return report

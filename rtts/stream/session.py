@@ -1,0 +1,437 @@
+"""A session: the asyncio side of a stream. Text in, chunks of sound out, turn after turn, interruptible."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+
+import numpy as np
+
+from rtts.errors import RequestError, StreamError
+from rtts.stream import events
+from rtts.stream.config import StreamConfig
+from rtts.stream.desk import Desk, RawChunk
+from rtts.stream.events import Done, Event, Heard, Metrics, PcmChunk, StopReason
+from rtts.stream.playback import PlaybackBuffer
+from rtts.stream.schedule import FRAME_S
+from rtts.stream.turn import SAMPLE_RATE_HZ, Sentence, Turn
+from rtts.stream.workers import Job, Workers
+from rtts_engine.prompt import Manner
+from rtts_engine.request import MAX_SEED, Settings
+from rtts_engine.tokenizer import check_text
+
+_SEED_STEP = 0x9E3779B97F4A7C15
+_BY_SEVERITY: tuple[StopReason, ...] = ("eos", "length_cap", "stalled", "silence")
+
+
+def sentence_seed(seed: int, index: int) -> int:
+    """The seed of a turn's sentence number ``index``; the first one has the session's own."""
+    return (seed + index * _SEED_STEP) & MAX_SEED
+
+
+class Session:
+    """Speaks text that is fed to it, in turns.
+
+    A turn goes from its first ``feed`` to ``end``. Iterating over the session gives a turn's chunks, waiting for it to
+    begin if need be, and stops behind its last one. ``interrupt`` ends a turn at once. One event loop, its thread only.
+    """
+
+    def __init__(self, workers: Workers, manner: Manner, seed: int | None, config: StreamConfig) -> None:
+        """Use ``Tts.session``."""
+        self.config = config
+        self.seed = secrets.randbelow(MAX_SEED) if seed is None else seed
+        """The seed in use: same seed, text and voice give the same samples."""
+        self._manner = manner
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+        self._desk = Desk(
+            config,
+            workers,
+            self._post(self._on_chunk),
+            self._post(self._on_ended),
+            self._post(self._on_failed),
+        )
+        self._stream = workers.open(self._desk)
+        self._generation = 0
+        self._turn: Turn | None = None
+        self._last_turn: Turn | None = None
+        self._fed_chars = 0
+        self._end_sample = 0
+        self._taken_sample = 0
+        self._turns: deque[Turn] = deque()
+        self._changed = asyncio.Event()
+        self.done: Done | None = None
+        """How the last turn ended, with its metrics."""
+        self._buffer: PlaybackBuffer | None = None
+        self._underruns = 0
+        self._subscribers: set[asyncio.Queue[Event | None]] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # -- text --------------------------------------------------------------------------------
+
+    def feed(self, text: str) -> None:
+        """More text of the turn, in pieces of any size; the first piece begins a turn.
+
+        Raises:
+            TextError: the text holds a lone surrogate.
+            RequestError: the turn was ended, or the session is closed.
+        """
+        self._require_open()
+        check_text(text)
+        if not text:
+            return
+        now_s = time.monotonic()
+        if self._turn is None:
+            self._begin(now_s)
+        assert self._turn is not None
+        if self._turn.closed:
+            raise RequestError(
+                "the turn was ended; take its sound to the end or interrupt it before the next one"
+            )
+        self._turn.feed(text, now_s)
+        self._fed_chars += len(text)
+        self._text_arrived()
+
+    def end(self) -> None:
+        """The turn's text is complete. A turn without text is over at once. Ending twice has no effect."""
+        self._require_open()
+        if self._turn is None:
+            self._begin(time.monotonic())
+        assert self._turn is not None
+        if not self._turn.closed:
+            self._turn.close(time.monotonic())
+            self._text_arrived()
+            self._finish_if_done()
+
+    async def speak(self, text: AsyncIterator[str]) -> None:
+        """Feed everything that ``text`` gives and end the turn. Returns when the text is fed, or was interrupted."""
+        turn = None
+        async for piece in text:
+            if turn is not None and turn is not self._turn:
+                return  # interrupted: the rest belongs to nobody
+            self.feed(piece)
+            turn = self._turn
+        if turn is self._turn:
+            self.end()
+
+    # -- sound -------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[PcmChunk]:
+        return self._chunks()
+
+    async def _chunks(self) -> AsyncIterator[PcmChunk]:
+        """The chunks of the oldest turn that was not taken to its end, or of the next one to begin."""
+        while not self._turns:
+            if self._closed:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+        turn = self._turns[0]
+        while True:
+            if turn.ready:
+                yield self._take(turn)
+            elif turn.error is not None:
+                error, turn.error = turn.error, None
+                self._forget(turn)
+                raise StreamError(f"speech failed: {error}") from error
+            elif turn.done is not None:
+                self._forget(turn)
+                return
+            else:
+                self._changed.clear()
+                await self._changed.wait()
+
+    @property
+    def made_s(self) -> float:
+        """Sound handed out since the session was opened."""
+        return self._end_sample / SAMPLE_RATE_HZ
+
+    def attach(self, buffer: PlaybackBuffer) -> None:
+        """Tell the session which buffer its chunks go to, so that it knows what is played and can interrupt it."""
+        self._buffer = self._desk.buffer = buffer
+
+    async def interrupt(self) -> Heard:
+        """End the turn now: nothing more of it is generated, handed out or played. Returns what was heard of it."""
+        self._require_open()
+        return self._drop("cancelled")
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Events from now on, until the session is closed."""
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._subscribers.add(queue)
+        try:
+            while not self._closed and (event := await queue.get()) is not None:
+                yield event
+        finally:
+            self._subscribers.discard(queue)
+
+    async def aclose(self) -> None:
+        """Drop what is under way and give the seat at the model back. Closing again has no effect."""
+        if self._closed:
+            return
+        self._drop("cancelled")
+        self._closed = True
+        self._workers.close_stream(self._stream)
+        for queue in self._subscribers:
+            queue.put_nowait(None)
+        self._changed.set()
+
+    # -- turns -------------------------------------------------------------------------------
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RequestError("the session is closed; open another one")
+
+    def _begin(self, now_s: float) -> None:
+        language = (self._manner.language or "auto").lower()
+        self._turn = Turn(
+            self.config,
+            language,
+            self._generation,
+            base=self._fed_chars,
+            sample=self._end_sample,
+            now_s=now_s,
+        )
+        self._turns.append(self._turn)
+        self._underruns = self._buffer.underruns if self._buffer is not None else 0
+        self._emit(events.Started(self._generation))
+        self._changed.set()
+
+    def _text_arrived(self) -> None:
+        turn = self._turn
+        assert turn is not None
+        if self.config.text_mode == "token":
+            self._push_tokens(turn)
+        else:
+            self._submit(turn)
+            self._arm("text", turn.deadline_s, self._poll_text)
+
+    def _poll_text(self) -> None:
+        if self._turn is not None and not self._turn.closed:
+            self._turn.poll(time.monotonic())
+            self._text_arrived()
+
+    def _submit(self, turn: Turn) -> None:
+        """Give the workers the next sentences, as far ahead as the config allows."""
+        while turn.waiting and len(self._stream.jobs) <= self.config.prefetch_sentences:
+            segment = turn.waiting.popleft()
+            self._start(turn, segment.text, segment.start, whole=True)
+
+    def _push_tokens(self, turn: Turn) -> None:
+        while turn.waiting:
+            segment = turn.waiting.popleft()
+            if turn.open_job is None:
+                self._start(turn, segment.text, segment.start, whole=False)
+            else:
+                turn.sentences[-1].text += segment.text
+                self._workers.push_text(turn.open_job, segment.text)
+        if turn.closed:
+            self._close_tokens(turn)
+        else:
+            self._arm("stall", time.monotonic() + self.config.text_timeout_s, self._stalled)
+
+    def _close_tokens(self, turn: Turn) -> None:
+        self._disarm("stall")
+        if turn.open_job is not None:
+            self._workers.push_text(turn.open_job, None)
+            turn.open_job = None
+
+    def _stalled(self) -> None:
+        """Open text stayed away: what there is is spoken to its end; later text is another utterance of the turn."""
+        if self._turn is not None and self._turn.open_job is not None:
+            self._turn.stalled = True
+            self._close_tokens(self._turn)
+
+    def _start(self, turn: Turn, text: str, start: int, *, whole: bool) -> None:
+        index = len(turn.sentences)
+        speakable = any(character.isalnum() for character in text)
+        seed = sentence_seed(self.seed, index)
+        job = Job(
+            text if whole else None,
+            self._manner,
+            Settings(seed=seed, frames_per_text_id=self.config.max_frames_per_token),
+            self.config,
+            index=index,
+            generation=turn.generation,
+        )
+        turn.sentences.append(Sentence(text, start, job))
+        if whole and not speakable:
+            job.stop_reason = "eos"  # only punctuation: there is nothing to hear
+            return
+        self._emit(events.SentenceStarted(index, text, turn.source_span(start, start + len(text)), seed))
+        self._workers.submit(self._stream, job)
+        if not whole:
+            turn.open_job = job
+            self._workers.push_text(job, text)
+
+    # -- from the workers ----------------------------------------------------------------------
+
+    def _post(self, handler: Callable[..., None]) -> Callable[..., None]:
+        """``handler`` as something that other threads may call."""
+
+        def call(*args: object) -> None:
+            with contextlib.suppress(RuntimeError):  # a closed loop: nobody listens any more
+                self._loop.call_soon_threadsafe(handler, *args)
+
+        return call
+
+    def _sentence(self, job: Job) -> tuple[Turn, Sentence] | None:
+        turn = self._turn
+        if turn is None or job.generation != self._generation:
+            return None
+        found = [sentence for sentence in turn.sentences if sentence.job is job]
+        return (turn, found[0]) if found else None
+
+    def _on_chunk(self, raw: RawChunk) -> None:
+        found = self._sentence(raw.job)
+        if found is None:
+            return
+        turn, sentence = found
+        gap = 0
+        if sentence.samples == 0 and turn.first_chunk_s is not None:
+            gap = round(self.config.sentence_gap_s * SAMPLE_RATE_HZ)
+        samples = np.concatenate([np.zeros(gap, np.int16), raw.samples]) if gap else raw.samples
+        start_s = turn.end_sample / SAMPLE_RATE_HZ
+        span = turn.handed_out(sentence, gap, len(raw.samples), last=raw.last)
+        if turn.first_chunk_s is None:
+            turn.first_chunk_s = time.monotonic()
+            turn.preroll_s = self._desk.preroll_frames * FRAME_S
+        self._end_sample = turn.end_sample
+        turn.ready.append(PcmChunk(samples, span, start_s, turn.generation))
+        self._emit(events.ChunkReady(start_s, len(samples) / SAMPLE_RATE_HZ, span))
+        if not self._desk.room() and "consumer" not in self._timers:
+            deadline_s = time.monotonic() + self.config.consumer_timeout_s
+            self._arm("consumer", deadline_s, self._consumer_is_slow)
+        self._changed.set()
+
+    def _on_ended(self, job: Job) -> None:
+        found = self._sentence(job)
+        if found is None:
+            return
+        turn, sentence = found
+        turn.complete(sentence)
+        if self.config.text_mode == "sentence":
+            self._submit(turn)
+        self._finish_if_done()
+
+    def _on_failed(self, job: Job, cause: BaseException) -> None:
+        found = self._sentence(job)
+        if found is not None:
+            found[0].ready.clear()
+            found[0].error = cause
+            self._end_turn("error")
+
+    def _consumer_is_slow(self) -> None:
+        if self._turn is not None and not self._desk.room():
+            self._drop("slow_consumer")
+
+    # -- ends ----------------------------------------------------------------------------------
+
+    def _take(self, turn: Turn) -> PcmChunk:
+        chunk = turn.ready.popleft()
+        self._desk.taken(len(chunk.samples), chunk.generation)
+        self._taken_sample = round(chunk.t_start_s * SAMPLE_RATE_HZ) + len(chunk.samples)
+        self._disarm("consumer")
+        self._workers.wake()
+        return chunk
+
+    def _forget(self, turn: Turn) -> None:
+        if turn in self._turns:
+            self._turns.remove(turn)
+
+    def _finish_if_done(self) -> None:
+        turn = self._turn
+        if turn is None or not turn.closed or turn.waiting:
+            return
+        reasons = [sentence.job.stop_reason for sentence in turn.sentences]
+        if self._stream.jobs or None in reasons:
+            return
+        worst: StopReason = "stalled" if turn.stalled else "eos"
+        for reason in _BY_SEVERITY:
+            if reason in reasons and _BY_SEVERITY.index(reason) > _BY_SEVERITY.index(worst):
+                worst = reason
+        self._end_turn(worst)
+
+    def _drop(self, reason: StopReason) -> Heard:
+        """End the turn and forget its sound."""
+        played = self._taken_sample if self._buffer is None else round(self._buffer.played_s * SAMPLE_RATE_HZ)
+        self._generation += 1
+        self._workers.cancel(self._stream)
+        self._desk.reset(self._generation)
+        if self._buffer is not None:
+            self._buffer.interrupt(self._generation)
+        turn = self._turn or self._last_turn
+        heard = turn.heard(played) if turn is not None else Heard("", 0.0)
+        self._end_turn(reason)
+        for dropped in self._turns:
+            dropped.ready.clear()
+        self._turns.clear()
+        self._last_turn = None
+        self._changed.set()
+        return heard
+
+    def _end_turn(self, reason: StopReason) -> None:
+        for name in list(self._timers):
+            self._disarm(name)
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        self._last_turn = turn
+        turn.done = self.done = Done(reason, self._metrics(turn))
+        self._emit(turn.done)
+        self._changed.set()
+
+    def _metrics(self, turn: Turn) -> Metrics:
+        jobs = [sentence.job for sentence in turn.sentences]
+        frames = sum(job.frames for job in jobs)
+        ar_s, codec_s = sum(job.ar_s for job in jobs), sum(job.codec_s for job in jobs)
+        audio_s = sum(sentence.samples for sentence in turn.sentences) / SAMPLE_RATE_HZ
+        first = turn.first_chunk_s
+        return Metrics(
+            ttfa_ms=(first - turn.started_s) * 1e3 if first is not None else None,
+            audio_s=audio_s,
+            wall_s=time.monotonic() - turn.started_s,
+            rtf=max(ar_s, codec_s) / audio_s if audio_s else None,
+            ar_ms_per_frame=ar_s * 1e3 / frames if frames else None,
+            codec_ms_per_frame=codec_s * 1e3 / frames if frames else None,
+            frames=frames,
+            underruns=self._buffer.underruns - self._underruns if self._buffer is not None else 0,
+            preroll_s=turn.preroll_s,
+        )
+
+    # -- events and timers -----------------------------------------------------------------------
+
+    def _emit(self, event: Event) -> None:
+        for queue in self._subscribers:
+            queue.put_nowait(event)
+
+    def _arm(self, name: str, deadline_s: float | None, action: Callable[[], None]) -> None:
+        """(Re)start the timer ``name``; None stops it. ``deadline_s`` is monotonic time."""
+        self._disarm(name)
+        if deadline_s is not None:
+
+            def fire() -> None:
+                self._timers.pop(name, None)
+                action()
+
+            delay_s = max(0.0, deadline_s - time.monotonic())
+            self._timers[name] = self._loop.call_later(delay_s, fire)
+
+    def _disarm(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()

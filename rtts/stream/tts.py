@@ -1,0 +1,107 @@
+"""``rtts.open``: a loaded model with its two threads, and sessions on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import TracebackType
+
+from rtts import speech
+from rtts.stream.config import StreamConfig
+from rtts.stream.engine import ModelEngine, SpeechEngine
+from rtts.stream.session import Session
+from rtts.stream.workers import Workers
+from rtts_engine.model import Model, Threads
+from rtts_engine.voice import Voice
+
+MAX_SESSIONS = 8
+"""Sessions on one model at a time, unless ``open`` is told otherwise: what two cores can serve is far less."""
+WARM_UP_S = 0.4
+
+
+class Tts:
+    """A model that is ready to speak. Made by ``open``; use it as an async context manager."""
+
+    def __init__(self, engine: SpeechEngine, *, max_sessions: int = MAX_SESSIONS) -> None:
+        """Over any engine, such as ``rtts.testing.FakeEngine``. Starts the threads."""
+        self._engine = engine
+        self._workers = Workers(engine, max_streams=max_sessions)
+
+    async def __aenter__(self) -> Tts:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def session(
+        self,
+        voice: str | Path | Voice | None = None,
+        language: str | None = "auto",
+        seed: int | None = None,
+        config: StreamConfig | None = None,
+        *,
+        instruct: str | None = None,
+    ) -> Session:
+        """A session on this model; call it from a running event loop.
+
+        Args:
+            voice: a speaker's name, a saved voice or its path; None leaves the choice to the model.
+            language: a name that the model knows, or "auto".
+            seed: makes speech reproducible; None draws one.
+            config: see ``StreamConfig``.
+            instruct: manner of speaking, for models that take one.
+
+        Raises:
+            RequestError: no seat is free, or an argument is unfit.
+            VoiceError: the voice does not exist or does not fit the model.
+        """
+        manner = speech.manner(voice, language, instruct)
+        self._engine.check("a", manner)
+        return Session(self._workers, manner, seed, config or StreamConfig())
+
+    async def warm_up(self) -> None:
+        """Speak a few frames to nobody: memory is touched, and the schedule knows what a frame costs here."""
+        manner = self._engine.warm_up_manner()
+        if manner is None:
+            return  # a Base model needs a voice to speak at all
+        async with Session(self._workers, manner, 0, StreamConfig(clean_text=False)) as session:
+            session.feed("Hello.")
+            session.end()
+            async for _ in session:
+                if session.made_s > WARM_UP_S:
+                    break
+
+    async def aclose(self) -> None:
+        """End the threads after the frame they are at; open sessions get no more sound."""
+        await asyncio.to_thread(self._workers.close)
+
+
+@asynccontextmanager
+async def open(  # noqa: A001 - used as rtts.open
+    model: str | Path | Model | None = None,
+    threads: Threads | None = None,
+    *,
+    max_sessions: int = MAX_SESSIONS,
+) -> AsyncIterator[Tts]:
+    """``async with rtts.open() as tts``: load a model, warm it up, and end its threads at the end.
+
+    Loading keeps the interpreter busy (ncnn holds the GIL there): open models before calls are taken.
+
+    Args:
+        model: a loaded model, or what ``rtts.load`` takes.
+        threads: of the talker's and the codec's networks; None is one each.
+        max_sessions: how many sessions may be open at a time.
+
+    Raises:
+        RttsError: as ``rtts.load``.
+    """
+    loaded = model
+    if not isinstance(loaded, Model):
+        loaded = await asyncio.to_thread(speech.load, loaded, threads=threads)
+    async with Tts(ModelEngine(loaded), max_sessions=max_sessions) as tts:
+        await tts.warm_up()
+        yield tts

@@ -1,0 +1,163 @@
+"""One turn of a session: the text that was fed, its sentences, and where in the sound each word is. No I/O."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+
+from rtts.stream.config import StreamConfig
+from rtts.stream.events import Done, Heard, PcmChunk
+from rtts.stream.schedule import FRAME_S
+from rtts.stream.workers import Job
+from rtts.text.clean import Cleaner
+from rtts.text.segment import Segment, Segmenter, SegmenterConfig
+from rtts.text.source_map import CleanText, SourceMap
+
+SAMPLE_RATE_HZ = 24000
+_FRAME_SAMPLES = round(FRAME_S * SAMPLE_RATE_HZ)
+
+
+@dataclass(slots=True, eq=False)
+class Sentence:
+    """A piece of spoken text on its way to sound."""
+
+    text: str
+    start: int
+    """Position in the turn's spoken (cleaned) text."""
+    job: Job
+    samples: int = 0
+    """Sound handed out so far, without the gap before it."""
+
+    def spoken_chars(self) -> int:
+        """How much of the text is spoken by the sound so far: an estimate from the expected length, in whole words."""
+        expected = max(1, self.job.expected_frames) * _FRAME_SAMPLES
+        position = int(len(self.text) * min(1.0, self.samples / expected))
+        return whole_words(self.text, position)
+
+
+def whole_words(text: str, position: int) -> int:
+    """``position`` moved back to the end of the last word that is complete there."""
+    if position >= len(text):
+        return len(text)
+    return text.rfind(" ", 0, position + 1) + 1
+
+
+class Turn:
+    """Text in, sentences out, and the way back from a position in the sound to the text."""
+
+    def __init__(
+        self, config: StreamConfig, language: str, generation: int, *, base: int, sample: int, now_s: float
+    ) -> None:
+        """
+        Args:
+            config: the session's.
+            language: for the segmenter's tables.
+            generation: the session's, when the turn started.
+            base: characters fed to the session before this turn.
+            sample: where the turn's sound starts in the session's sound.
+            now_s: monotonic time.
+        """
+        self.generation = generation
+        self.started_s = now_s
+        self.first_chunk_s: float | None = None
+        self.end_sample = self._first_sample = sample
+        self.sentences: list[Sentence] = []
+        self.waiting: deque[Segment] = deque()
+        """Segments that no job speaks yet."""
+        self.preroll_s = 0.0
+        self.ready: deque[PcmChunk] = deque()
+        """Chunks that the consumer has not taken."""
+        self.done: Done | None = None
+        """Set when no chunk follows those in ``ready``."""
+        self.error: BaseException | None = None
+        """Why it failed, until the consumer was told."""
+        self.stalled = False
+        """Its text stayed away for so long that an utterance was ended without it."""
+        self.closed = False
+        """No more text follows."""
+        self.open_job: Job | None = None
+        """``token`` mode: the job that text goes to."""
+        self._base = base
+        self._source: list[str] = []
+        self._map = SourceMap()
+        self._cleaner = Cleaner() if config.clean_text else None
+        self._segmenter = None
+        if config.text_mode == "sentence":
+            self._segmenter = Segmenter(SegmenterConfig(language=language))
+        # (end of a chunk in the session's sound, characters of the spoken text that are spoken by then)
+        self._marks: list[tuple[int, int]] = [(sample, 0)]
+
+    @property
+    def deadline_s(self) -> float | None:
+        """When ``poll`` has something to release if no text comes."""
+        return None if self._segmenter is None or self.closed else self._segmenter.deadline
+
+    @property
+    def fed_chars(self) -> int:
+        """Length of the text fed so far."""
+        return sum(map(len, self._source))
+
+    def feed(self, text: str, now_s: float) -> None:
+        """More text; ``waiting`` holds what can be spoken of it."""
+        start = self.fed_chars
+        self._source.append(text)
+        whole = [CleanText(text, start, start + len(text))]
+        self._add(self._cleaner.feed(text) if self._cleaner is not None else whole, now_s)
+
+    def poll(self, now_s: float) -> None:
+        """Release what has waited long enough for what may follow it."""
+        if self._segmenter is not None and not self.closed:
+            self.waiting += self._segmenter.poll(now_s)
+
+    def close(self, now_s: float) -> None:
+        """No more text follows: the rest can be spoken."""
+        if self._cleaner is not None:
+            self._add(self._cleaner.close(), now_s)
+        if self._segmenter is not None:
+            self.waiting += self._segmenter.close()
+        self.closed = True
+
+    def _add(self, pieces: list[CleanText], now_s: float) -> None:
+        start = self._map.length
+        self._map.add(pieces)
+        text = "".join(piece.text for piece in pieces)
+        if self._segmenter is not None:
+            self.waiting += self._segmenter.feed(text, now_s)
+            self.waiting += self._segmenter.poll(now_s)
+        elif text:
+            self.waiting.append(Segment(text, start, start + len(text), "end"))
+
+    def source_span(self, start: int, end: int) -> tuple[int, int]:
+        """Place in the session's text of ``[start, end)`` of the turn's spoken text."""
+        first, last = self._map.source_span(start, end)
+        return self._base + first, self._base + last
+
+    def handed_out(self, sentence: Sentence, gap: int, samples: int, *, last: bool) -> tuple[int, int]:
+        """Count a chunk: ``gap`` samples of silence and ``samples`` of a sentence. Returns the text it speaks."""
+        before = self._marks[-1][1]
+        sentence.samples += samples
+        spoken = sentence.start + (len(sentence.text) if last else sentence.spoken_chars())
+        if gap:
+            self._marks.append((self.end_sample + gap, max(before, sentence.start)))
+        self.end_sample += gap + samples
+        after = max(before, spoken)
+        self._marks.append((self.end_sample, after))
+        return self.source_span(before, after)
+
+    def complete(self, sentence: Sentence) -> None:
+        """All sound of a sentence was handed out, so all of its text is spoken by it."""
+        sample, spoken = self._marks[-1]
+        self._marks[-1] = (sample, max(spoken, sentence.start + len(sentence.text)))
+
+    def heard(self, sample: int) -> Heard:
+        """What a listener has heard who has played the session's sound up to ``sample``."""
+        index = bisect_right(self._marks, sample, key=lambda mark: mark[0])
+        position = self._marks[index - 1][1] if index else 0
+        if 0 < index < len(self._marks):
+            (start, first), (end, last) = self._marks[index - 1], self._marks[index]
+            spoken = "".join(sentence.text for sentence in self.sentences)
+            reached = first + int((last - first) * (sample - start) / (end - start))
+            position = max(first, whole_words(spoken, reached))
+        seconds = max(0, min(sample, self.end_sample) - self._first_sample) / SAMPLE_RATE_HZ
+        return Heard("".join(self._source)[: self._map.source_end(position)], seconds)
