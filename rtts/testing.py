@@ -94,6 +94,7 @@ class _FakeUtterance:
         self._frames = 0
         self._cancelled = False
         self.stop_reason: str | None = None
+        self.prefilled_s: float | None = None
         if text is not None:
             engine.spoken.append(text)
 
@@ -117,6 +118,7 @@ class _FakeUtterance:
             return None
         if self._engine.fail_in == "talker" and self._frames == self._engine.fail_at_frame:
             raise RuntimeError("the fake talker was told to fail")
+        self.prefilled_s = self.prefilled_s or time.monotonic()
         _sleep(self._engine.ar_ms)
         character = self._text[self._frames // self._engine.frames_per_char]
         digest = hashlib.sha256(f"{self._key}{self._frames}|{character}".encode()).digest()

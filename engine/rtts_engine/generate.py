@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from typing import Literal
 
@@ -57,6 +58,8 @@ class FrameStream(Iterator[I32]):
         self._cancelled = False
         self.seed: int = settings.seed if settings.seed is not None else secrets.randbelow(MAX_SEED)
         """The seed in use."""
+        self.prefilled_s: float | None = None
+        """When the prompt had gone through the talker (``time.monotonic``)."""
         self.frames = 0
         """Frames emitted so far."""
         self.stop_reason: StopReason | None = None
@@ -114,6 +117,7 @@ class FrameStream(Iterator[I32]):
         """The talker's view of the next frame: the prompt's at first, then one step per frame."""
         if self._state is None or self._last is None:
             self._state, output = self._talker.prefill(self._prompt.rows)
+            self.prefilled_s = time.monotonic()
             return output
         assert self._row is not None  # needs_text has fetched it
         row = self._tables.frames(self._last[None])[0] + self._row

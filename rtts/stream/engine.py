@@ -30,6 +30,11 @@ class Utterance(Protocol):
         ...
 
     @property
+    def prefilled_s(self) -> float | None:
+        """When its prompt had gone through the talker (``time.monotonic``); None before."""
+        ...
+
+    @property
     def stop_reason(self) -> str | None:
         """``eos``, ``length_cap`` or ``cancelled`` once it ended."""
         ...
@@ -132,6 +137,10 @@ class _WholeUtterance:
         return False
 
     @property
+    def prefilled_s(self) -> float | None:
+        return self._stream.prefilled_s
+
+    @property
     def stop_reason(self) -> str | None:
         return self._stream.stop_reason
 
@@ -168,6 +177,10 @@ class _OpenUtterance:
     @property
     def expected_frames(self) -> int:
         return FRAMES_PER_TEXT_ID * (self._prompt.feed.n_text_ids if self._prompt else 1)
+
+    @property
+    def prefilled_s(self) -> float | None:
+        return self._stream.prefilled_s if self._stream is not None else None
 
     @property
     def stop_reason(self) -> str | None:

@@ -91,6 +91,11 @@ class Job:
         """Time spent in the talker and predictor."""
         self.codec_s = 0.0
         """Time spent in the codec."""
+        self.submitted_s = time.monotonic()
+        self.prefilled_s: float | None = None
+        self.first_frame_s: float | None = None
+        self.first_pcm_s: float | None = None
+        """When its first samples existed (all four in ``time.monotonic``)."""
 
     @property
     def cancelled(self) -> bool:
@@ -284,6 +289,8 @@ class Workers:
         seconds = time.perf_counter() - start
         job.expected_frames = utterance.expected_frames
         job.ar_s += seconds
+        if job.first_frame_s is None:
+            job.prefilled_s, job.first_frame_s = utterance.prefilled_s, time.monotonic()
         job.frames += 1
         self.ar_cost.add(seconds)
         job.ring.push(frame)
@@ -319,6 +326,7 @@ class Workers:
         samples = job.decoder.decode(codes)
         seconds = time.perf_counter() - start
         job.codec_s += seconds
+        job.first_pcm_s = job.first_pcm_s or time.monotonic()
         self.codec_cost.add(seconds)
         with self._lock:
             self._ar_work.notify()  # the ring has room
