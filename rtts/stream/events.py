@@ -39,11 +39,28 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
+class Timeline:
+    """How a turn's first sound came about, in milliseconds from its first fed text. None: it never happened."""
+
+    text_end_ms: float | None
+    """The text was complete."""
+    sentence_ms: float | None
+    """The first sentence was cut and handed to the talker."""
+    prefill_ms: float | None
+    """Its prompt had gone through the talker."""
+    frame_ms: float | None
+    """Its first frame of codes existed."""
+    pcm_ms: float | None
+    """Its first samples existed."""
+    chunk_ms: float | None
+    """The first chunk was handed out: time to first audio."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """What a turn measured."""
 
-    ttfa_ms: float | None
-    """From the first fed text to the first chunk handed out."""
+    timeline: Timeline
     audio_s: float
     wall_s: float
     """From the first fed text to the end of the turn."""

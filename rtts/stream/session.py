@@ -16,7 +16,7 @@ from rtts.errors import RequestError, StreamError
 from rtts.stream import events
 from rtts.stream.config import StreamConfig
 from rtts.stream.desk import Desk, RawChunk
-from rtts.stream.events import Done, Event, Heard, Metrics, PcmChunk, StopReason
+from rtts.stream.events import Done, Event, Heard, Metrics, PcmChunk, StopReason, Timeline
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.schedule import FRAME_S
 from rtts.stream.turn import SAMPLE_RATE_HZ, Sentence, Turn
@@ -400,9 +400,8 @@ class Session:
         frames = sum(job.frames for job in jobs)
         ar_s, codec_s = sum(job.ar_s for job in jobs), sum(job.codec_s for job in jobs)
         audio_s = sum(sentence.samples for sentence in turn.sentences) / SAMPLE_RATE_HZ
-        first = turn.first_chunk_s
         return Metrics(
-            ttfa_ms=(first - turn.started_s) * 1e3 if first is not None else None,
+            timeline=self._timeline(turn),
             audio_s=audio_s,
             wall_s=time.monotonic() - turn.started_s,
             rtf=max(ar_s, codec_s) / audio_s if audio_s else None,
@@ -411,6 +410,21 @@ class Session:
             frames=frames,
             underruns=self._buffer.underruns - self._underruns if self._buffer is not None else 0,
             preroll_s=turn.preroll_s,
+        )
+
+    @staticmethod
+    def _timeline(turn: Turn) -> Timeline:
+        def since_start(moment_s: float | None) -> float | None:
+            return None if moment_s is None else (moment_s - turn.started_s) * 1e3
+
+        job = turn.sentences[0].job if turn.sentences else None
+        return Timeline(
+            text_end_ms=since_start(turn.closed_s),
+            sentence_ms=since_start(job.submitted_s if job else None),
+            prefill_ms=since_start(job.prefilled_s if job else None),
+            frame_ms=since_start(job.first_frame_s if job else None),
+            pcm_ms=since_start(job.first_pcm_s if job else None),
+            chunk_ms=since_start(turn.first_chunk_s),
         )
 
     # -- events and timers -----------------------------------------------------------------------

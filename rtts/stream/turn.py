@@ -76,6 +76,7 @@ class Turn:
         """Its text stayed away for so long that an utterance was ended without it."""
         self.closed = False
         """No more text follows."""
+        self.closed_s: float | None = None
         self.open_job: Job | None = None
         """``token`` mode: the job that text goes to."""
         self._base = base
@@ -117,6 +118,7 @@ class Turn:
         if self._segmenter is not None:
             self.waiting += self._segmenter.close()
         self.closed = True
+        self.closed_s = now_s
 
     def _add(self, pieces: list[CleanText], now_s: float) -> None:
         start = self._map.length
