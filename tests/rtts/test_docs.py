@@ -54,9 +54,13 @@ def test_example_say(tmp_path: Path) -> None:
     assert soundfile.info(tmp_path / "a.wav").frames > 0
 
 
-def test_example_lines(tmp_path: Path) -> None:
-    run_example("lines.py", str(tmp_path), text="One.\n\nTwo.\n")
+def test_example_batch(tmp_path: Path) -> None:
+    run_example("batch.py", str(tmp_path), text="One.\n\nTwo.\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0001.wav", "0002.wav"]
+
+
+def test_example_latency() -> None:
+    run_example("latency.py")
 
 
 def test_every_example_has_a_test() -> None:

@@ -1,4 +1,4 @@
-"""Load a model once and speak every line of standard input to numbered files: ... | python examples/lines.py DIR"""
+"""Load a model once and speak every line of standard input to numbered files: ... | python examples/batch.py DIR"""
 
 from __future__ import annotations
 
