@@ -22,7 +22,7 @@ class PlaybackBuffer:
     """Chunks in, samples out at the pace of whoever pulls.
 
     A device callback, a 20 ms network clock or a test pulls; a session pushes and interrupts, from other threads. Where
-    there is nothing to play, silence comes out; in the middle of a turn that is an underrun.
+    there is nothing to play, silence comes out; when sound comes back in the middle of a turn, that was an underrun.
     """
 
     def __init__(self, on_underrun: Callable[[float, float], None] | None = None) -> None:
@@ -32,15 +32,24 @@ class PlaybackBuffer:
         self._offset = 0
         self._buffered = 0
         self._position = 0
+        self._pulled = 0
+        # Of each pull that got sound: samples pulled before it, its position in the session's sound, its samples.
+        self._trail: deque[tuple[int, int, int]] = deque()
         self._generation = 0
         self._expecting = False
         self._hole = 0
         self._fade: I16 = np.zeros(0, np.int16)
         self._gain = 1.0
         self._target_gain = 1.0
-        self._on_underrun = on_underrun
+        self.on_underrun = on_underrun
+        self.on_interrupt: Callable[[], None] | None = None
+        """Called by ``interrupt``, in its thread, when everything stale is gone."""
+        self.latency_s = 0.0
+        """How long a sample that was pulled takes to be heard. The sink keeps it up to date."""
+        self.interruptions = 0
+        """Times that ``interrupt`` was called."""
         self.underruns = 0
-        """Times that the sound ran out in the middle of a turn."""
+        """Times that the sound ran out in the middle of a turn and came back."""
 
     @property
     def buffered_s(self) -> float:
@@ -48,9 +57,21 @@ class PlaybackBuffer:
         return self._buffered / SAMPLE_RATE_HZ
 
     @property
-    def played_s(self) -> float:
+    def idle(self) -> bool:
+        """Whether the turn is complete and everything of it was pulled."""
+        with self._lock:
+            return not self._expecting and not self._buffered and not len(self._fade)
+
+    @property
+    def pulled_s(self) -> float:
         """Position in the session's sound up to which it has been pulled."""
         return self._position / SAMPLE_RATE_HZ
+
+    @property
+    def played_s(self) -> float:
+        """Position in the session's sound up to which it has been heard: what was pulled ``latency_s`` ago."""
+        with self._lock:
+            return self._played() / SAMPLE_RATE_HZ
 
     def push(self, chunk: PcmChunk) -> bool:
         """Append a chunk; False when it is stale and was dropped."""
@@ -76,33 +97,77 @@ class PlaybackBuffer:
         """Drop everything older than ``generation``; what plays is faded out. Returns ``played_s``."""
         with self._lock:
             self._generation = max(self._generation, generation)
-            tail = self._take(FADE_SAMPLES, consume=False)
-            ramp = np.linspace(self._gain, 0.0, len(tail), dtype=np.float32)
-            self._fade = (tail * ramp).astype(np.int16)
+            tail = self._front(FADE_SAMPLES, consume=False)
+            if len(tail):  # else an earlier interruption's fade may still be waiting
+                ramp = np.linspace(self._gain, 0.0, len(tail), dtype=np.float32)
+                self._fade = (tail * ramp).astype(np.int16)
             self._chunks = deque(c for c in self._chunks if c.generation >= self._generation)
             self._offset = 0
             self._buffered = sum(len(c.samples) for c in self._chunks)
             self._expecting = bool(self._chunks)
             self._hole = 0
             self._gain = self._target_gain = 1.0
-            return self.played_s
+            self.interruptions += 1
+            played_s = self._played() / SAMPLE_RATE_HZ
+        if self.on_interrupt is not None:
+            self.on_interrupt()
+        return played_s
 
     def pull(self, count: int) -> I16:
         """The next ``count`` samples, always that many: (count,) int16."""
-        missing = None
+        out = np.zeros(count, np.int16)
         with self._lock:
-            out = np.zeros(count, np.int16)
             faded = min(count, len(self._fade))
             out[:faded], self._fade = self._fade[:faded], self._fade[faded:]
-            if faded < count:
-                sound = self._take(count - faded, consume=True)
-                out[faded : faded + len(sound)] = self._with_gain(sound)
-                missing = self._count_hole(count - faded, len(sound))
-        if missing is not None and self._on_underrun is not None:
-            self._on_underrun(*missing)
+            self._pulled += faded
+            sound, missing = self._next(count - faded)
+            out[faded : faded + len(sound)] = sound
+        self._report(missing)
         return out
 
-    def _take(self, count: int, *, consume: bool) -> I16:
+    def take(self, count: int) -> tuple[I16, int]:
+        """Up to ``count`` samples without silence behind them or the fade of an interruption, and ``interruptions``.
+
+        For a sink that holds back sound itself and fades that (``outlet``): fewer than ``count`` means that there are
+        no more now.
+        """
+        with self._lock:
+            self._fade = self._fade[:0]
+            sound, missing = self._next(count)
+            interruptions = self.interruptions
+        self._report(missing)
+        return sound, interruptions
+
+    def _report(self, underrun: tuple[float, float] | None) -> None:
+        if underrun is not None and self.on_underrun is not None:
+            self.on_underrun(*underrun)
+
+    def _next(self, count: int) -> tuple[I16, tuple[float, float] | None]:
+        """Up to ``count`` samples for time that passes now, and the underrun that ended with them."""
+        if not count:
+            return np.zeros(0, np.int16), None
+        sound = self._front(count, consume=True)
+        missing = self._count_hole(count, len(sound))
+        if len(sound):
+            self._trail.append((self._pulled, self._position - len(sound), len(sound)))
+        self._pulled += count
+        while len(self._trail) > 1 and self._trail[1][0] < self._heard_pull() - SAMPLE_RATE_HZ:
+            self._trail.popleft()
+        return self._with_gain(sound), missing
+
+    def _heard_pull(self) -> int:
+        """The pulled sample that is heard now, counted from the first pull."""
+        return self._pulled - round(self.latency_s * SAMPLE_RATE_HZ)
+
+    def _played(self) -> int:
+        """Position that is heard now."""
+        now = self._heard_pull()
+        for pulled, position, count in reversed(self._trail):
+            if pulled <= now:
+                return position + min(count, now - pulled)
+        return self._trail[0][1] if self._trail else self._position
+
+    def _front(self, count: int, *, consume: bool) -> I16:
         """Up to ``count`` samples from the front; they are played when consumed."""
         pieces = []
         left = count
@@ -137,11 +202,10 @@ class PlaybackBuffer:
         """Counts silence in the middle of a turn; the underrun to report when sound is back."""
         report = None
         if got and self._hole:
-            report = (self.played_s - got / SAMPLE_RATE_HZ, self._hole / SAMPLE_RATE_HZ)
+            report = ((self._position - got) / SAMPLE_RATE_HZ, self._hole / SAMPLE_RATE_HZ)
+            self.underruns += 1
             self._hole = 0
         if got < wanted and self._expecting and self._position:
-            if not self._hole:
-                self.underruns += 1
             self._hole += wanted - got
         elif not self._expecting:
             self._hole = 0

@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from types import TracebackType
 
 import numpy as np
@@ -130,10 +130,10 @@ class Session:
 
     # -- sound -------------------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncIterator[PcmChunk]:
+    def __aiter__(self) -> AsyncGenerator[PcmChunk, None]:
         return self._chunks()
 
-    async def _chunks(self) -> AsyncIterator[PcmChunk]:
+    async def _chunks(self) -> AsyncGenerator[PcmChunk, None]:
         """The chunks of the oldest turn that was not taken to its end, or of the next one to begin."""
         while not self._turns:
             if self._closed:
@@ -160,9 +160,20 @@ class Session:
         """Sound handed out since the session was opened."""
         return self._end_sample / SAMPLE_RATE_HZ
 
+    @property
+    def pending(self) -> bool:
+        """Whether a turn has begun whose sound was not taken to its end."""
+        return bool(self._turns)
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``aclose`` was called: nothing comes any more."""
+        return self._closed
+
     def attach(self, buffer: PlaybackBuffer) -> None:
         """Tell the session which buffer its chunks go to, so that it knows what is played and can interrupt it."""
         self._buffer = self._desk.buffer = buffer
+        buffer.on_underrun = self._post(self._on_underrun)
 
     async def interrupt(self) -> Heard:
         """End the turn now: nothing more of it is generated, handed out or played. Returns what was heard of it."""
@@ -334,6 +345,9 @@ class Session:
             found[0].ready.clear()
             found[0].error = cause
             self._end_turn("error")
+
+    def _on_underrun(self, at_s: float, missing_s: float) -> None:
+        self._emit(events.Underrun(at_s, missing_s))
 
     def _consumer_is_slow(self) -> None:
         if self._turn is not None and not self._desk.room():
