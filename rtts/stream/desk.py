@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from rtts.audio import to_pcm16
 from rtts.stream.config import StreamConfig
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.schedule import ChunkSchedule, PacedListener
@@ -29,6 +31,8 @@ class RawChunk:
     samples: I16
     last: bool
     """Nothing of the job follows."""
+    preroll_frames: int
+    """Frames that it holds more than it had to, because production is slower than playing."""
 
 
 class Desk:
@@ -52,7 +56,7 @@ class Desk:
         self._generation = 0
         self._waiting = 0
         self._job: Job | None = None
-        self._in_hand: list[F32] = []
+        self._in_hand: deque[F32] = deque()
         self._schedule = ChunkSchedule(config, first=True)
         self._listener = PacedListener()
         self.buffer: PlaybackBuffer | None = None
@@ -63,7 +67,7 @@ class Desk:
         with self._lock:
             self._generation = generation
             self._waiting = 0
-            self._in_hand = []
+            self._in_hand = deque()
             self._job = None
             self._listener = PacedListener()
 
@@ -73,19 +77,16 @@ class Desk:
             if generation == self._generation:
                 self._waiting -= samples
 
-    @property
-    def preroll_frames(self) -> int:
-        """Frames held back at the start of the current utterance."""
-        return self._schedule.preroll_frames
-
     # -- Listener ----------------------------------------------------------------------------
 
     def room(self) -> bool:
         return self._waiting < self._config.max_buffered_s * SAMPLE_RATE_HZ
 
     def lead_s(self) -> float:
-        waiting = self._waiting / SAMPLE_RATE_HZ
-        return waiting + (self.buffer.buffered_s if self.buffer is not None else 0.0)
+        waiting_s = self._waiting / SAMPLE_RATE_HZ
+        if self.buffer is not None:
+            return self.buffer.buffered_s + waiting_s
+        return max(waiting_s, self._listener.buffered_s(time.monotonic()))
 
     def sound(self, job: Job, samples: F32) -> None:
         with self._lock:
@@ -96,30 +97,37 @@ class Desk:
                 self._schedule = ChunkSchedule(self._config, first=job.index == 0)
             self._in_hand.append(samples)
             self._waiting += len(samples)
-            held_s = self._held_s(len(samples) * len(self._in_hand))
-            cost_s = self._workers.frame_cost_s()
-            if self._schedule.due(len(self._in_hand), held_s, cost_s, job.expected_frames):
-                self._hand_over(job, last=job.generated and not len(job.ring))
+            ready = self._schedule.due(
+                len(self._in_hand),
+                self._held_s(),
+                self._workers.frame_cost_s(),
+                job.expected_frames,
+                ended=job.generated and not len(job.ring),
+            )
+            if not self.room():  # what is in hand would wait for the consumer, and the consumer for it
+                ready = len(self._in_hand)
+            if ready:
+                self._hand_over(job, ready)
 
     def ended(self, job: Job) -> None:
         with self._lock:
             if job.generation == self._generation and job is self._job and self._in_hand:
-                self._hand_over(job, last=True)
+                self._hand_over(job, len(self._in_hand))
         self._on_ended(job)
 
     def failed(self, job: Job, cause: BaseException) -> None:
         self._on_failed(job, cause)
 
-    def _held_s(self, in_hand: int) -> float:
+    def _held_s(self) -> float:
         """Sound that the listener has or will get before anything that is still in hand."""
         if self.buffer is None:
             return self._listener.buffered_s(time.monotonic())
+        in_hand = sum(map(len, self._in_hand))
         return self.buffer.buffered_s + (self._waiting - in_hand) / SAMPLE_RATE_HZ
 
-    def _hand_over(self, job: Job, *, last: bool) -> None:
-        samples = np.concatenate(self._in_hand)
-        self._in_hand = []
-        self._schedule.handed()
+    def _hand_over(self, job: Job, frames: int) -> None:
+        samples = np.concatenate([self._in_hand.popleft() for _ in range(frames)])
+        preroll_frames = self._schedule.handed(frames)
         self._listener.handed(len(samples) / SAMPLE_RATE_HZ, time.monotonic())
-        pcm = np.rint(np.clip(samples, -1.0, 1.0) * 32767).astype(np.int16)
-        self._on_chunk(RawChunk(job, pcm, last))
+        last = job.generated and not len(job.ring) and not self._in_hand
+        self._on_chunk(RawChunk(job, to_pcm16(samples), last, preroll_frames))

@@ -34,17 +34,25 @@ class ChunkSchedule:
         self._config = config
         self._first_of_turn = first
         self._chunks = 0
-        self.preroll_frames = 0
-        """Frames held back before the first chunk because production is slower than playing; 0 if it is not."""
+        self._preroll_frames = 0
 
-    def due(self, in_hand: int, buffered_s: float, frame_cost_s: float | None, expected_frames: int) -> bool:
-        """Whether ``in_hand`` frames should be handed over.
+    def due(
+        self,
+        in_hand: int,
+        buffered_s: float,
+        frame_cost_s: float | None,
+        expected_frames: int,
+        *,
+        ended: bool = False,
+    ) -> int:
+        """How many of the frames in hand should be handed over now, 0 if none.
 
         Args:
             in_hand: frames decoded and not yet handed over.
             buffered_s: sound that the listener holds unplayed.
             frame_cost_s: measured seconds per frame; None when nothing is known yet.
             expected_frames: how long the utterance is likely to be, for the pre-roll of a slow machine.
+            ended: no frame follows.
         """
         fixed = self._config.ramp == "fixed"
         if self._chunks:
@@ -55,24 +63,37 @@ class ChunkSchedule:
             wanted = self._first(buffered_s, frame_cost_s, expected_frames)
             if not self._first_of_turn:
                 wanted = max(wanted, self._affordable(buffered_s, frame_cost_s))
-        return in_hand >= wanted
+        # The newest frame may be the last one, and the last chunk's text ends with the utterance's. Whether it is, the
+        # next frame tells; it is waited for where nobody can hear that.
+        patient = not ended and frame_cost_s is not None and buffered_s >= frame_cost_s + SAFETY_S
+        ready = in_hand - 1 if patient else in_hand
+        if ready < wanted and not ended:
+            return 0
+        return min(ready, wanted) if fixed else ready
 
-    def handed(self) -> None:
-        """Note that a chunk went out."""
+    def handed(self, frames: int) -> int:
+        """Note that a chunk of ``frames`` went out. Returns its pre-roll.
+
+        That is the number of frames held back because production is slower than playing; 0 if it is not.
+        """
+        preroll_frames = 0
+        if not self._chunks:
+            preroll_frames = max(0, min(self._preroll_frames, frames - self._config.first_chunk_frames))
         self._chunks += 1
+        return preroll_frames
 
     def _first(self, buffered_s: float, frame_cost_s: float | None, expected_frames: int) -> int:
         """At least ``first_chunk_frames``; more where production is so slow that playing would overtake it.
 
-        With k of N frames in hand when playing starts, the last one is there in time if (N - k) c <= N * 80 ms + what
-        the listener holds.
+        With k of N frames in hand when playing starts, the last one is there in time if (N - k) c <= (N - 1) * 80 ms +
+        what the listener holds.
         """
         first = self._config.first_chunk_frames
         if frame_cost_s is None or frame_cost_s <= FRAME_S:
             return first
-        lead_s = expected_frames * FRAME_S + buffered_s
-        wanted = math.ceil(expected_frames - lead_s / frame_cost_s)
-        self.preroll_frames = max(0, wanted - first)
+        lead_s = (expected_frames - 1) * FRAME_S + buffered_s - SAFETY_S
+        wanted = min(expected_frames, math.ceil(expected_frames - lead_s / frame_cost_s))
+        self._preroll_frames = max(0, wanted - first)
         return max(first, wanted)
 
     def _affordable(self, buffered_s: float, frame_cost_s: float | None) -> int:

@@ -7,6 +7,7 @@ and room at a consumer wake it. A failure ends the stream whose work failed, wit
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -86,6 +87,8 @@ class Job:
         self.inbox: deque[str | None] = deque()
         """Text for the talker's thread; None closes it."""
         self.stop_reason: str | None = None
+        self.dead = False
+        """The watchdog ended it: frames that are still under way are not spoken."""
         self.frames = 0
         self.ar_s = 0.0
         """Time spent in the talker and predictor."""
@@ -103,9 +106,10 @@ class Job:
         return self.stop_reason == "cancelled"
 
     def end(self, reason: str) -> None:
-        """Generate no more; frames that exist are still spoken unless the reason is ``cancelled``."""
+        """Generate no more, and let nobody wait for text. Call it with the workers' lock held."""
         if self.stop_reason is None or reason == "cancelled":
             self.stop_reason = reason
+        self.waiting_for_text = False
         if self.utterance is not None:
             self.utterance.cancel()
 
@@ -116,11 +120,16 @@ class Stream:
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.jobs: list[Job] = []
-        self.served = 0
-        """When it was last served, as a count: the tie-break between equally needy streams."""
+        self.served = {"talker": 0, "codec": 0}
+        """When each thread last served it, as a count: the tie-break between equally needy streams."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether it takes time from the others: it has work, and waits neither for text nor for its consumer."""
+        return self.listener.room() and any(not job.waiting_for_text for job in list(self.jobs))
 
 
-_Pick: TypeAlias = "Callable[[], tuple[Stream, Job] | None]"
+_Ready: TypeAlias = "Callable[[Stream], Job | None]"
 _Step: TypeAlias = "Callable[[Stream, Job], None]"
 
 
@@ -138,13 +147,15 @@ class Workers:
         self._turns = 0
         self.ar_cost = FrameCost()
         self.codec_cost = FrameCost()
+        stages: tuple[tuple[str, threading.Condition, _Ready, _Step], ...] = (
+            ("talker", self._ar_work, self._ready_ar, self._step_ar),
+            ("codec", self._codec_work, self._ready_codec, self._step_codec),
+        )
         self._threads = [
-            threading.Thread(target=self._run, args=args, name=name, daemon=True)
-            for name, args in (
-                ("rtts-talker", (self._ar_work, self._pick_ar, self._step_ar)),
-                ("rtts-codec", (self._codec_work, self._pick_codec, self._step_codec)),
-            )
+            threading.Thread(target=self._run, args=stage, name=f"rtts-{stage[0]}", daemon=True)
+            for stage in stages
         ]
+        atexit.register(self.close)  # a thread inside ncnn must not see the interpreter go
         for thread in self._threads:
             thread.start()
 
@@ -200,11 +211,11 @@ class Workers:
         ar, codec = self.ar_cost.seconds, self.codec_cost.seconds
         if ar is None or codec is None:
             return None
-        busy = sum(1 for stream in list(self._streams) if stream.jobs)
-        return max(ar, codec) * max(1, busy)
+        return max(ar, codec) * max(1, sum(stream.busy for stream in list(self._streams)))
 
     def close(self) -> None:
         """End both threads after the frame they are at. Waits for them."""
+        atexit.unregister(self.close)
         with self._lock:
             self._closing = True
             for stream in self._streams:
@@ -218,50 +229,46 @@ class Workers:
 
     # -- both threads ------------------------------------------------------------------------
 
-    def _run(self, work: threading.Condition, pick: _Pick, step: _Step) -> None:
+    def _run(self, stage: str, work: threading.Condition, ready: _Ready, step: _Step) -> None:
         while True:
             with self._lock:
-                found = pick()
-                while found is None and not self._closing:
+                while (found := self._neediest(stage, ready)) is None and not self._closing:
                     work.wait()
-                    found = pick()
                 if self._closing or found is None:
                     return
                 stream, job = found
                 self._turns += 1
-                stream.served = self._turns
+                stream.served[stage] = self._turns
             try:
                 step(stream, job)
             except Exception as error:  # whatever it is, it belongs to this job's consumer
                 self._fail(stream, job, error)
 
+    def _neediest(self, stage: str, ready: _Ready) -> tuple[Stream, Job] | None:
+        """The stream with work for a stage that runs out of sound first."""
+        found = [(stream, job) for stream in self._streams if (job := ready(stream)) is not None]
+        if len(found) < 2:  # the usual case: nothing to compare
+            return found[0] if found else None
+        return min(found, key=lambda pair: (round(_lead_s(pair[0]), 2), pair[0].served[stage]))
+
     def _fail(self, stream: Stream, job: Job, error: Exception) -> None:
         with self._lock:
-            wanted = job in stream.jobs
-            for other in stream.jobs:
-                other.end("cancelled")
-            stream.jobs.clear()
+            wanted = not job.cancelled
+            if wanted:  # a dropped job must not take the next turn's with it
+                for other in stream.jobs:
+                    other.end("cancelled")
+                stream.jobs.clear()
+                job.stop_reason = "error"
         if wanted:
-            job.stop_reason = "error"
             stream.listener.failed(job, error)
         else:
             log.warning("a cancelled utterance failed: %s", error)
 
-    def _neediest(self, found: list[tuple[Stream, Job]]) -> tuple[Stream, Job] | None:
-        """The stream that runs out of sound first."""
-        if not found:
-            return None
-        return min(found, key=lambda pair: (round(_lead_s(pair[0]), 2), pair[0].served))
-
     # -- talker ------------------------------------------------------------------------------
 
-    def _pick_ar(self) -> tuple[Stream, Job] | None:
-        found = []
-        for stream in self._streams:
-            waiting = [job for job in stream.jobs if not job.generated]
-            if waiting and not waiting[0].ring.full and not waiting[0].waiting_for_text:
-                found.append((stream, waiting[0]))
-        return self._neediest(found)
+    def _ready_ar(self, stream: Stream) -> Job | None:
+        job = next((job for job in stream.jobs if not job.generated), None)
+        return None if job is None or job.ring.full or job.waiting_for_text else job
 
     def _step_ar(self, _stream: Stream, job: Job) -> None:
         start = time.perf_counter()
@@ -292,22 +299,19 @@ class Workers:
         if job.first_frame_s is None:
             job.prefilled_s, job.first_frame_s = utterance.prefilled_s, time.monotonic()
         job.frames += 1
-        self.ar_cost.add(seconds)
+        if job.frames > 1:  # the first one's time is mostly its prompt's
+            self.ar_cost.add(seconds)
         job.ring.push(frame)
         with self._lock:
             self._codec_work.notify()
 
     # -- codec -------------------------------------------------------------------------------
 
-    def _pick_codec(self) -> tuple[Stream, Job] | None:
-        found = []
-        for stream in self._streams:
-            if not stream.jobs:
-                continue
-            job = stream.jobs[0]
-            if (len(job.ring) and stream.listener.room()) or (job.generated and not len(job.ring)):
-                found.append((stream, job))
-        return self._neediest(found)
+    def _ready_codec(self, stream: Stream) -> Job | None:
+        job = stream.jobs[0] if stream.jobs else None
+        if job is None or (len(job.ring) and not stream.listener.room()):
+            return None
+        return job if len(job.ring) or job.generated else None
 
     def _step_codec(self, stream: Stream, job: Job) -> None:
         if not len(job.ring):
@@ -316,27 +320,33 @@ class Workers:
                     return
                 stream.jobs.remove(job)
                 self._codec_work.notify()  # the next job's frames may be there already
+            job.decoder = None  # its state is the bulk of a finished job
             stream.listener.ended(job)
+            return
+        codes = job.ring.pop()
+        with self._lock:
+            self._ar_work.notify()  # the ring has room
+        if job.dead:
             return
         start = time.perf_counter()
         if job.decoder is None:
             job.decoder = self._engine.decoder(job.manner)
-        codes = job.ring.pop()
         # One frame at a time, whatever the chunks: the samples are then the same to the last bit.
         samples = job.decoder.decode(codes)
         seconds = time.perf_counter() - start
         job.codec_s += seconds
-        job.first_pcm_s = job.first_pcm_s or time.monotonic()
-        self.codec_cost.add(seconds)
-        with self._lock:
-            self._ar_work.notify()  # the ring has room
+        if job.first_pcm_s is None:
+            job.first_pcm_s = time.monotonic()
+        else:  # the first one's time is mostly its state's
+            self.codec_cost.add(seconds)
         if job.cancelled:
             return
         stream.listener.sound(job, samples)
         if job.watchdog.looks_dead(codes, samples):
-            job.end("silence")
-            while len(job.ring):  # more of the same
-                job.ring.pop()
+            with self._lock:
+                job.dead = True
+                job.end("silence")
+                self._ar_work.notify()
 
 
 def _lead_s(stream: Stream) -> float:
