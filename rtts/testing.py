@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rtts.errors import TextError, VoiceError
 from rtts.stream.engine import Decoder, Utterance
+from rtts_engine.frame_cap import BASE_FRAMES
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
 
@@ -43,7 +44,8 @@ class FakeEngine:
         Args:
             ar_ms: time that the talker takes for a frame, slept.
             codec_ms: time that the codec takes for a frame, slept.
-            frames_per_char: how long the speech of a character is, in frames of 80 ms.
+            frames_per_char: how long the speech of a character is, in frames of 80 ms. A character is a text id, and
+                the cap of the real models holds (``rtts_engine.frame_cap``).
             fail_at_frame: raise ``RuntimeError`` at this frame of every utterance.
             fail_in: "talker" or "codec".
             voices: speakers that exist.
@@ -90,7 +92,7 @@ class _FakeUtterance:
         self._closed = text is not None
         self._text = text or ""
         self._key = f"{manner.speaker}|{settings.seed}|"
-        self._max_frames = settings.max_frames
+        self._settings = settings
         self._frames = 0
         self._cancelled = False
         self.stop_reason: str | None = None
@@ -103,6 +105,11 @@ class _FakeUtterance:
         return len(self._text) * self._engine.frames_per_char
 
     @property
+    def max_frames(self) -> int:
+        cap = BASE_FRAMES + self._settings.frames_per_text_id * len(self._text)
+        return cap if self._settings.max_frames is None else self._settings.max_frames
+
+    @property
     def needs_text(self) -> bool:
         return not (self._closed or self._cancelled) and self._frames >= self.expected_frames
 
@@ -113,7 +120,7 @@ class _FakeUtterance:
         if self._frames >= self.expected_frames:
             self.stop_reason = "eos"
             return None
-        if self._max_frames is not None and self._frames >= self._max_frames:
+        if self._frames >= self.max_frames:
             self.stop_reason = "length_cap"
             return None
         if self._engine.fail_in == "talker" and self._frames == self._engine.fail_at_frame:

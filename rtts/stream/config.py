@@ -58,8 +58,8 @@ class StreamConfig:
     """Generated silence after which an utterance is ended (``silence``)."""
     repeat_timeout_s: float = 6.0
     """Repetition of the same few frames after which an utterance is ended (``silence``)."""
-    text_timeout_s: float = 10.0
-    """How long open text may stay away before what there is is spoken to its end (``stalled``)."""
+    text_timeout_s: float = 30.0
+    """How long open text may stay away before what there is is spoken to its end and the turn ends (``stalled``)."""
     consumer_timeout_s: float = 60.0
     """How long a full buffer waits for its consumer before the turn ends (``slow_consumer``)."""
 
@@ -84,7 +84,7 @@ class StreamConfig:
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
+                near = difflib.get_close_matches(str(name), known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
                 raise RequestError(f"stream config has no field {name!r}; {hint}")
         return cls(**values)

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import secrets
 import time
+import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
@@ -19,6 +21,7 @@ from rtts.stream.desk import Desk, RawChunk
 from rtts.stream.events import Done, Event, Heard, Metrics, PcmChunk, StopReason, Timeline
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.schedule import FRAME_S
+from rtts.stream.subscription import Subscription
 from rtts.stream.turn import SAMPLE_RATE_HZ, Sentence, Turn
 from rtts.stream.workers import Job, Workers
 from rtts_engine.prompt import Manner
@@ -34,6 +37,11 @@ def sentence_seed(seed: int, index: int) -> int:
     return (seed + index * _SEED_STEP) & MAX_SEED
 
 
+def speakable(text: str) -> bool:
+    """Whether there is anything to hear in a text."""
+    return any(character.isalnum() for character in text)
+
+
 class Session:
     """Speaks text that is fed to it, in turns.
 
@@ -43,6 +51,9 @@ class Session:
 
     def __init__(self, workers: Workers, manner: Manner, seed: int | None, config: StreamConfig) -> None:
         """Use ``Tts.session``."""
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise RequestError(f"seed is {seed!r}, expected an integer or None")
+        Settings(seed=seed)  # raises what a turn would
         self.config = config
         self.seed = secrets.randbelow(MAX_SEED) if seed is None else seed
         """The seed in use: same seed, text and voice give the same samples."""
@@ -59,7 +70,8 @@ class Session:
         self._stream = workers.open(self._desk)
         self._generation = 0
         self._turn: Turn | None = None
-        self._last_turn: Turn | None = None
+        self._unheard: list[Turn] = []
+        """Turns that may not be played to their end yet, and the latest one."""
         self._fed_chars = 0
         self._end_sample = 0
         self._taken_sample = 0
@@ -69,7 +81,7 @@ class Session:
         """How the last turn ended, with its metrics."""
         self._buffer: PlaybackBuffer | None = None
         self._underruns = 0
-        self._subscribers: set[asyncio.Queue[Event | None]] = set()
+        self._subscribers: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._closed = False
 
@@ -118,19 +130,33 @@ class Session:
             self._finish_if_done()
 
     async def speak(self, text: AsyncIterator[str]) -> None:
-        """Feed everything that ``text`` gives and end the turn. Returns when the text is fed, or was interrupted."""
-        turn = None
-        async for piece in text:
-            if turn is not None and turn is not self._turn:
-                return  # interrupted: the rest belongs to nobody
-            self.feed(piece)
-            turn = self._turn
-        if turn is self._turn:
+        """Feed everything that ``text`` gives and end the turn. Returns when the text is fed, or was interrupted.
+
+        When ``text`` fails or the call is cancelled, what was fed is spoken to its end.
+        """
+        self._require_open()
+        generation = self._generation
+        fed = False
+        try:
+            async for piece in text:
+                if generation != self._generation:
+                    return  # interrupted: the rest belongs to nobody
+                self.feed(piece)
+                fed = True
+        except BaseException:
+            if generation == self._generation and self._turn is not None:
+                self.end()
+            raise
+        finally:
+            if isinstance(text, AsyncGenerator):
+                await text.aclose()  # whatever it reads from is let go at once
+        if generation == self._generation and (self._turn is not None or not fed):
             self.end()
 
     # -- sound -------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncGenerator[PcmChunk, None]:
+        self._require_open()
         return self._chunks()
 
     async def _chunks(self) -> AsyncGenerator[PcmChunk, None]:
@@ -172,6 +198,7 @@ class Session:
 
     def attach(self, buffer: PlaybackBuffer) -> None:
         """Tell the session which buffer its chunks go to, so that it knows what is played and can interrupt it."""
+        self._require_open()
         self._buffer = self._desk.buffer = buffer
         buffer.on_underrun = self._post(self._on_underrun)
 
@@ -180,15 +207,12 @@ class Session:
         self._require_open()
         return self._drop("cancelled")
 
-    async def events(self) -> AsyncIterator[Event]:
+    def events(self) -> AsyncIterator[Event]:
         """Events from now on, until the session is closed."""
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._subscribers.add(queue)
-        try:
-            while not self._closed and (event := await queue.get()) is not None:
-                yield event
-        finally:
-            self._subscribers.discard(queue)
+        self._require_open()
+        subscription = Subscription()
+        self._subscribers.add(subscription)
+        return subscription
 
     async def aclose(self) -> None:
         """Drop what is under way and give the seat at the model back. Closing again has no effect."""
@@ -197,8 +221,7 @@ class Session:
         self._drop("cancelled")
         self._closed = True
         self._workers.close_stream(self._stream)
-        for queue in self._subscribers:
-            queue.put_nowait(None)
+        self._emit(None)
         self._changed.set()
 
     # -- turns -------------------------------------------------------------------------------
@@ -218,8 +241,11 @@ class Session:
             now_s=now_s,
         )
         self._turns.append(self._turn)
+        self._unheard = [turn for turn in self._unheard if turn.end_sample > self._played_sample()]
+        self._unheard.append(self._turn)
         self._underruns = self._buffer.underruns if self._buffer is not None else 0
         self._emit(events.Started(self._generation))
+        self._watch_consumer()  # it may not have taken the turn before yet
         self._changed.set()
 
     def _text_arrived(self) -> None:
@@ -230,11 +256,22 @@ class Session:
         else:
             self._submit(turn)
             self._arm("text", turn.deadline_s, self._poll_text)
+        if turn.closed:
+            self._disarm("stall")
+        elif not turn.stalled:
+            self._arm("stall", turn.fed_s + self.config.text_timeout_s, self._stalled)
 
     def _poll_text(self) -> None:
         if self._turn is not None and not self._turn.closed:
             self._turn.poll(time.monotonic())
             self._text_arrived()
+
+    def _stalled(self) -> None:
+        """Open text stayed away: what there is is spoken to its end, and the turn ends there unless more text comes."""
+        if self._turn is not None and not self._turn.closed:
+            self._turn.stall(time.monotonic())
+            self._text_arrived()
+            self._finish_if_done()
 
     def _submit(self, turn: Turn) -> None:
         """Give the workers the next sentences, as far ahead as the config allows."""
@@ -243,33 +280,22 @@ class Session:
             self._start(turn, segment.text, segment.start, whole=True)
 
     def _push_tokens(self, turn: Turn) -> None:
-        while turn.waiting:
-            segment = turn.waiting.popleft()
+        text = "".join(segment.text for segment in turn.waiting)
+        complete = turn.closed or turn.stalled
+        if text and (turn.open_job is not None or speakable(text) or complete):
+            start = turn.waiting[0].start
+            turn.waiting.clear()
             if turn.open_job is None:
-                self._start(turn, segment.text, segment.start, whole=False)
+                self._start(turn, text, start, whole=False)
             else:
-                turn.sentences[-1].text += segment.text
-                self._workers.push_text(turn.open_job, segment.text)
-        if turn.closed:
-            self._close_tokens(turn)
-        else:
-            self._arm("stall", time.monotonic() + self.config.text_timeout_s, self._stalled)
-
-    def _close_tokens(self, turn: Turn) -> None:
-        self._disarm("stall")
-        if turn.open_job is not None:
+                turn.sentences[-1].text += text
+                self._workers.push_text(turn.open_job, text)
+        if complete and turn.open_job is not None:
             self._workers.push_text(turn.open_job, None)
             turn.open_job = None
 
-    def _stalled(self) -> None:
-        """Open text stayed away: what there is is spoken to its end; later text is another utterance of the turn."""
-        if self._turn is not None and self._turn.open_job is not None:
-            self._turn.stalled = True
-            self._close_tokens(self._turn)
-
     def _start(self, turn: Turn, text: str, start: int, *, whole: bool) -> None:
         index = len(turn.sentences)
-        speakable = any(character.isalnum() for character in text)
         seed = sentence_seed(self.seed, index)
         job = Job(
             text if whole else None,
@@ -279,9 +305,11 @@ class Session:
             index=index,
             generation=turn.generation,
         )
-        turn.sentences.append(Sentence(text, start, job))
-        if whole and not speakable:
+        sentence = Sentence(text, start, job)
+        turn.sentences.append(sentence)
+        if not speakable(text):
             job.stop_reason = "eos"  # only punctuation: there is nothing to hear
+            turn.complete(sentence)
             return
         self._emit(events.SentenceStarted(index, text, turn.source_span(start, start + len(text)), seed))
         self._workers.submit(self._stream, job)
@@ -320,13 +348,11 @@ class Session:
         span = turn.handed_out(sentence, gap, len(raw.samples), last=raw.last)
         if turn.first_chunk_s is None:
             turn.first_chunk_s = time.monotonic()
-            turn.preroll_s = self._desk.preroll_frames * FRAME_S
+            turn.preroll_s = raw.preroll_frames * FRAME_S
         self._end_sample = turn.end_sample
         turn.ready.append(PcmChunk(samples, span, start_s, turn.generation))
         self._emit(events.ChunkReady(start_s, len(samples) / SAMPLE_RATE_HZ, span))
-        if not self._desk.room() and "consumer" not in self._timers:
-            deadline_s = time.monotonic() + self.config.consumer_timeout_s
-            self._arm("consumer", deadline_s, self._consumer_is_slow)
+        self._watch_consumer()
         self._changed.set()
 
     def _on_ended(self, job: Job) -> None:
@@ -335,6 +361,9 @@ class Session:
             return
         turn, sentence = found
         turn.complete(sentence)
+        if turn.ready:  # now it is known that its last chunk was the sentence's
+            chunk = turn.ready[-1]
+            turn.ready[-1] = replace(chunk, text_span=(chunk.text_span[0], turn.close_span()))
         if self.config.text_mode == "sentence":
             self._submit(turn)
         self._finish_if_done()
@@ -342,12 +371,21 @@ class Session:
     def _on_failed(self, job: Job, cause: BaseException) -> None:
         found = self._sentence(job)
         if found is not None:
-            found[0].ready.clear()
             found[0].error = cause
+            found[0].ready.clear()
+            self._next_generation()
             self._end_turn("error")
 
     def _on_underrun(self, at_s: float, missing_s: float) -> None:
         self._emit(events.Underrun(at_s, missing_s))
+
+    def _watch_consumer(self) -> None:
+        """Runs the timer of a consumer that everything waits for."""
+        if self._desk.room():
+            self._disarm("consumer")
+        elif "consumer" not in self._timers:
+            deadline_s = time.monotonic() + self.config.consumer_timeout_s
+            self._arm("consumer", deadline_s, self._consumer_is_slow)
 
     def _consumer_is_slow(self) -> None:
         if self._turn is not None and not self._desk.room():
@@ -360,6 +398,7 @@ class Session:
         self._desk.taken(len(chunk.samples), chunk.generation)
         self._taken_sample = round(chunk.t_start_s * SAMPLE_RATE_HZ) + len(chunk.samples)
         self._disarm("consumer")
+        self._watch_consumer()
         self._workers.wake()
         return chunk
 
@@ -369,34 +408,51 @@ class Session:
 
     def _finish_if_done(self) -> None:
         turn = self._turn
-        if turn is None or not turn.closed or turn.waiting:
+        if turn is None or turn.waiting or not (turn.closed or turn.stalled):
             return
-        reasons = [sentence.job.stop_reason for sentence in turn.sentences]
-        if self._stream.jobs or None in reasons:
+        if not all(sentence.ended for sentence in turn.sentences):
             return
-        worst: StopReason = "stalled" if turn.stalled else "eos"
-        for reason in _BY_SEVERITY:
-            if reason in reasons and _BY_SEVERITY.index(reason) > _BY_SEVERITY.index(worst):
-                worst = reason
-        self._end_turn(worst)
+        reasons = {sentence.job.stop_reason for sentence in turn.sentences}
+        if turn.stalled:
+            reasons.add("stalled")
+        self._end_turn(
+            max(
+                (reason for reason in _BY_SEVERITY if reason in reasons),
+                key=_BY_SEVERITY.index,
+                default="eos",
+            )
+        )
 
     def _drop(self, reason: StopReason) -> Heard:
         """End the turn and forget its sound."""
-        played = self._taken_sample if self._buffer is None else round(self._buffer.played_s * SAMPLE_RATE_HZ)
-        self._generation += 1
-        self._workers.cancel(self._stream)
-        self._desk.reset(self._generation)
+        self._next_generation()
         if self._buffer is not None:
             self._buffer.interrupt(self._generation)
-        turn = self._turn or self._last_turn
-        heard = turn.heard(played) if turn is not None else Heard("", 0.0)
+        played = self._played_sample()
+        heard = Heard("", 0.0)
+        if self._unheard:
+            unheard = [turn for turn in self._unheard if turn.end_sample > played]
+            heard = (unheard or self._unheard[-1:])[0].heard(played)
         self._end_turn(reason)
         for dropped in self._turns:
             dropped.ready.clear()
         self._turns.clear()
-        self._last_turn = None
+        self._unheard.clear()
         self._changed.set()
         return heard
+
+    def _next_generation(self) -> None:
+        """Nothing that was begun until now is made or handed out."""
+        self._generation += 1
+        self._workers.cancel(self._stream)
+        self._desk.reset(self._generation)
+        self._end_sample = self._taken_sample
+
+    def _played_sample(self) -> int:
+        """Up to where the session's sound was heard; for all that is known, a chunk that was taken was."""
+        if self._buffer is None:
+            return self._taken_sample
+        return round(self._buffer.played_s * SAMPLE_RATE_HZ)
 
     def _end_turn(self, reason: StopReason) -> None:
         for name in list(self._timers):
@@ -404,7 +460,6 @@ class Session:
         turn, self._turn = self._turn, None
         if turn is None:
             return
-        self._last_turn = turn
         turn.done = self.done = Done(reason, self._metrics(turn))
         self._emit(turn.done)
         self._changed.set()
@@ -443,9 +498,9 @@ class Session:
 
     # -- events and timers -----------------------------------------------------------------------
 
-    def _emit(self, event: Event) -> None:
-        for queue in self._subscribers:
-            queue.put_nowait(event)
+    def _emit(self, event: Event | None) -> None:
+        for subscription in self._subscribers:
+            subscription.put(event)
 
     def _arm(self, name: str, deadline_s: float | None, action: Callable[[], None]) -> None:
         """(Re)start the timer ``name``; None stops it. ``deadline_s`` is monotonic time."""

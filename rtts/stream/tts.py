@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 
 from rtts import speech
+from rtts.errors import RequestError
 from rtts.stream.config import StreamConfig
 from rtts.stream.engine import ModelEngine, SpeechEngine
 from rtts.stream.session import Session
@@ -28,6 +30,7 @@ class Tts:
         """Over any engine, such as ``rtts.testing.FakeEngine``. Starts the threads."""
         self._engine = engine
         self._workers = Workers(engine, max_streams=max_sessions)
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
 
     async def __aenter__(self) -> Tts:
         return self
@@ -61,7 +64,14 @@ class Tts:
         """
         manner = speech.manner(voice, language, instruct)
         self._engine.check("a", manner)
-        return Session(self._workers, manner, seed, config or StreamConfig())
+        config = config or StreamConfig()
+        if config.text_mode == "token" and manner.voice is not None and manner.voice.ref_codes is not None:
+            raise RequestError(
+                'a voice with reference codes needs whole sentences; use text_mode "sentence", or its x-vector alone'
+            )
+        session = Session(self._workers, manner, seed, config)
+        self._sessions.add(session)
+        return session
 
     async def warm_up(self) -> None:
         """Speak a few frames to nobody: memory is touched, and the schedule knows what a frame costs here."""
@@ -76,7 +86,9 @@ class Tts:
                     break
 
     async def aclose(self) -> None:
-        """End the threads after the frame they are at; open sessions get no more sound."""
+        """Close the sessions that are open, and end the threads after the frame they are at."""
+        for session in list(self._sessions):
+            await session.aclose()
         await asyncio.to_thread(self._workers.close)
 
 

@@ -10,12 +10,15 @@ from rtts.stream.config import StreamConfig
 from rtts.stream.events import Done, Heard, PcmChunk
 from rtts.stream.schedule import FRAME_S
 from rtts.stream.workers import Job
+from rtts.text.chars import is_cjk, joins_cluster
 from rtts.text.clean import Cleaner
+from rtts.text.lexicon import LANGUAGES
 from rtts.text.segment import Segment, Segmenter, SegmenterConfig
 from rtts.text.source_map import CleanText, SourceMap
 
 SAMPLE_RATE_HZ = 24000
 _FRAME_SAMPLES = round(FRAME_S * SAMPLE_RATE_HZ)
+_CJK_PAUSES = "，、；：。！？"
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +31,13 @@ class Sentence:
     job: Job
     samples: int = 0
     """Sound handed out so far, without the gap before it."""
+    ended: bool = False
+    """No sound of it follows."""
+
+    @property
+    def end(self) -> int:
+        """Behind its text."""
+        return self.start + len(self.text)
 
     def spoken_chars(self) -> int:
         """How much of the text is spoken by the sound so far: an estimate from the expected length, in whole words."""
@@ -37,10 +47,22 @@ class Sentence:
 
 
 def whole_words(text: str, position: int) -> int:
-    """``position`` moved back to the end of the last word that is complete there."""
+    """``position`` moved back to the end of the last word that is complete there. A CJK character is a word."""
     if position >= len(text):
         return len(text)
-    return text.rfind(" ", 0, position + 1) + 1
+    while position > 0 and not _ends_word(text, position):
+        position -= 1
+    return max(0, position)
+
+
+def _ends_word(text: str, position: int) -> bool:
+    before, after = text[position - 1], text[position]
+    if joins_cluster(text[:position], after):
+        return False
+    # Whitespace and closing marks go with the word before them.
+    return not after.isspace() and (
+        before.isspace() or (is_cjk(after) and (is_cjk(before) or before in _CJK_PAUSES))
+    )
 
 
 class Turn:
@@ -59,7 +81,7 @@ class Turn:
             now_s: monotonic time.
         """
         self.generation = generation
-        self.started_s = now_s
+        self.started_s = self.fed_s = now_s
         self.first_chunk_s: float | None = None
         self.end_sample = self._first_sample = sample
         self.sentences: list[Sentence] = []
@@ -73,19 +95,21 @@ class Turn:
         self.error: BaseException | None = None
         """Why it failed, until the consumer was told."""
         self.stalled = False
-        """Its text stayed away for so long that an utterance was ended without it."""
+        """Its text stays away for so long that what there is is spoken to its end."""
         self.closed = False
         """No more text follows."""
         self.closed_s: float | None = None
         self.open_job: Job | None = None
         """``token`` mode: the job that text goes to."""
-        self._base = base
+        self._base = self._span_end = base
+        self._fed_chars = 0
         self._source: list[str] = []
         self._map = SourceMap()
         self._cleaner = Cleaner() if config.clean_text else None
         self._segmenter = None
         if config.text_mode == "sentence":
-            self._segmenter = Segmenter(SegmenterConfig(language=language))
+            known = language if language in LANGUAGES else "auto"  # a model may speak more, such as dialects
+            self._segmenter = Segmenter(SegmenterConfig(language=known))
         # (end of a chunk in the session's sound, characters of the spoken text that are spoken by then)
         self._marks: list[tuple[int, int]] = [(sample, 0)]
 
@@ -94,15 +118,13 @@ class Turn:
         """When ``poll`` has something to release if no text comes."""
         return None if self._segmenter is None or self.closed else self._segmenter.deadline
 
-    @property
-    def fed_chars(self) -> int:
-        """Length of the text fed so far."""
-        return sum(map(len, self._source))
-
     def feed(self, text: str, now_s: float) -> None:
         """More text; ``waiting`` holds what can be spoken of it."""
-        start = self.fed_chars
+        start = self._fed_chars
         self._source.append(text)
+        self._fed_chars += len(text)
+        self.fed_s = now_s
+        self.stalled = False
         whole = [CleanText(text, start, start + len(text))]
         self._add(self._cleaner.feed(text) if self._cleaner is not None else whole, now_s)
 
@@ -110,6 +132,14 @@ class Turn:
         """Release what has waited long enough for what may follow it."""
         if self._segmenter is not None and not self.closed:
             self.waiting += self._segmenter.poll(now_s)
+
+    def stall(self, now_s: float) -> None:
+        """Text stays away: release everything. If none comes until that is spoken, the turn is over."""
+        if self._cleaner is not None:
+            self._add(self._cleaner.flush(), now_s)
+        if self._segmenter is not None:
+            self.waiting += self._segmenter.flush()
+        self.stalled = True
 
     def close(self, now_s: float) -> None:
         """No more text follows: the rest can be spoken."""
@@ -139,18 +169,33 @@ class Turn:
         """Count a chunk: ``gap`` samples of silence and ``samples`` of a sentence. Returns the text it speaks."""
         before = self._marks[-1][1]
         sentence.samples += samples
-        spoken = sentence.start + (len(sentence.text) if last else sentence.spoken_chars())
+        spoken = self._behind(sentence) if last else sentence.start + sentence.spoken_chars()
         if gap:
             self._marks.append((self.end_sample + gap, max(before, sentence.start)))
         self.end_sample += gap + samples
-        after = max(before, spoken)
-        self._marks.append((self.end_sample, after))
-        return self.source_span(before, after)
+        self._marks.append((self.end_sample, max(before, spoken)))
+        start = self._span_end
+        return start, self.close_span()
+
+    def close_span(self) -> int:
+        """Where the text of the next chunk starts: behind what the sound handed out so far speaks."""
+        self._span_end = max(self._span_end, self._base + self._map.source_end(self._marks[-1][1]))
+        return self._span_end
 
     def complete(self, sentence: Sentence) -> None:
         """All sound of a sentence was handed out, so all of its text is spoken by it."""
-        sample, spoken = self._marks[-1]
-        self._marks[-1] = (sample, max(spoken, sentence.start + len(sentence.text)))
+        sentence.ended = True
+        if all(before.ended for before in self.sentences[: self.sentences.index(sentence)]):
+            sample, spoken = self._marks[-1]
+            self._marks[-1] = (sample, max(spoken, self._behind(sentence)))
+
+    def _behind(self, sentence: Sentence) -> int:
+        """End of a sentence's text, and of what follows it and has no sound."""
+        index = self.sentences.index(sentence) + 1
+        while index < len(self.sentences) and self.sentences[index].ended:
+            sentence = self.sentences[index]
+            index += 1
+        return sentence.end
 
     def heard(self, sample: int) -> Heard:
         """What a listener has heard who has played the session's sound up to ``sample``."""
