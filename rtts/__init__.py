@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rtts import local as local
+    from rtts import webrtc as webrtc
     from rtts.audio import Audio as Audio
     from rtts.errors import AudioError as AudioError
     from rtts.errors import CheckpointError as CheckpointError
@@ -62,7 +64,13 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 
+_SINKS = ("local", "webrtc")
+"""Modules that need an extra: ``rtts.webrtc.TtsTrack`` works without importing them, and only then needs them."""
+
+
 def __getattr__(name: str) -> object:
+    if name in _SINKS:
+        return import_module(f"rtts.{name}")
     try:
         home = _HOME[name]
     except KeyError:

@@ -150,9 +150,10 @@ class WavStream:
         self._bytes = 0
         file.write(self._header())
 
-    def write(self, samples: F32) -> None:
-        """Append (n,) float samples and bring the header up to date."""
-        data = to_pcm16(samples).astype("<i2").tobytes()
+    def write(self, samples: F32 | I16) -> None:
+        """Append (n,) float or 16-bit samples and bring the header up to date."""
+        pcm = samples if samples.dtype == np.int16 else to_pcm16(samples.astype(np.float32, copy=False))
+        data = pcm.astype("<i2").tobytes()
         self._file.seek(0, 2)
         self._file.write(data)
         self._bytes += len(data)
