@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -35,6 +36,11 @@ class PlaybackBuffer:
         self._pulled = 0
         # Of each pull that got sound: samples pulled before it, its position in the session's sound, its samples.
         self._trail: deque[tuple[int, int, int]] = deque()
+        # The same, with the samples, for whoever wants to know what was played.
+        self._record: deque[tuple[int, I16]] = deque()
+        self._record_samples = 0
+        self.last_sound_s: float | None = None
+        """``time.monotonic()`` of the last pull that got sound; it is heard ``latency_s`` later."""
         self._generation = 0
         self._expecting = False
         self._hole = 0
@@ -113,6 +119,26 @@ class PlaybackBuffer:
             self.on_interrupt()
         return played_s
 
+    def record(self, seconds: float) -> None:
+        """Keep the last ``seconds`` of what is pulled, for ``pulled_since``; 0 keeps nothing."""
+        with self._lock:
+            self._record_samples = round(seconds * SAMPLE_RATE_HZ)
+            self._forget_record()
+
+    def pulled_since(self, position: int) -> tuple[I16, int]:
+        """What was pulled from sample ``position`` on, counted from the first pull, and the position behind it.
+
+        With the gain that it had, and with silence where there was nothing. Only what ``record`` keeps is returned.
+        """
+        with self._lock:
+            start = max(position, self._pulled - self._record_samples, 0)
+            pulled = self._pulled
+            pieces = [(at, sound) for at, sound in self._record if at + len(sound) > start]
+        out = np.zeros(max(0, pulled - start), np.int16)
+        for at, sound in pieces:
+            out[max(0, at - start) : at + len(sound) - start] = sound[max(0, start - at) :]
+        return out, pulled
+
     def pull(self, count: int) -> I16:
         """The next ``count`` samples, always that many: (count,) int16."""
         out = np.zeros(count, np.int16)
@@ -148,12 +174,22 @@ class PlaybackBuffer:
             return np.zeros(0, np.int16), None
         sound = self._front(count, consume=True)
         missing = self._count_hole(count, len(sound))
+        with_gain = self._with_gain(sound)
         if len(sound):
             self._trail.append((self._pulled, self._position - len(sound), len(sound)))
+            self.last_sound_s = time.monotonic()
+            if self._record_samples:
+                self._record.append((self._pulled, with_gain))
         self._pulled += count
+        self._forget_record()
         while len(self._trail) > 1 and self._trail[1][0] < self._heard_pull() - SAMPLE_RATE_HZ:
             self._trail.popleft()
-        return self._with_gain(sound), missing
+        return with_gain, missing
+
+    def _forget_record(self) -> None:
+        oldest = self._pulled - self._record_samples
+        while self._record and self._record[0][0] + len(self._record[0][1]) <= oldest:
+            self._record.popleft()
 
     def _heard_pull(self) -> int:
         """The pulled sample that is heard now, counted from the first pull."""
