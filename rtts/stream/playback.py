@@ -93,6 +93,7 @@ class PlaybackBuffer:
         """The turn is complete: running out of sound is no underrun until the next chunk comes."""
         with self._lock:
             self._expecting = False
+            self._hole = 0  # nothing was missing: it was the end
 
     def duck(self, gain: float) -> None:
         """Play on at ``gain`` (0 to 1); the change is ramped over the next pull."""
