@@ -69,7 +69,7 @@ class ChunkSchedule:
         ready = in_hand - 1 if patient else in_hand
         if ready < wanted and not ended:
             return 0
-        return min(ready, wanted) if fixed else ready
+        return min(ready, wanted if fixed else max(wanted, self._config.chunk_frames))
 
     def handed(self, frames: int) -> int:
         """Note that a chunk of ``frames`` went out. Returns its pre-roll.
