@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rtts_engine.checkpoint import TOKENIZER_FILES, Checkpoint
 from rtts_engine.config import read_json
-from rtts_engine.errors import ModelError
+from rtts_engine.errors import CheckpointError, ModelError
 from rtts_engine.graph.codec_decoder import codec_tables, write_codec_decoder
 from rtts_engine.graph.codec_encoder import codec_encoder_tables, has_encoder, write_codec_encoder
 from rtts_engine.graph.speaker_encoder import write_speaker_encoder
@@ -83,7 +83,7 @@ def convert(
     report = progress or (lambda _step, _fraction: None)
     report("checking", 0.0)
     checkpoint = Checkpoint.open(checkpoint_dir)
-    Tokenizer.from_dir(checkpoint.path)
+    _check_tokenizer(checkpoint)
     target = Path(out_dir).absolute()
     if (
         target.exists()
@@ -107,6 +107,16 @@ def convert(
         shutil.rmtree(work, ignore_errors=True)
     report("done", 1.0)
     return target
+
+
+def _check_tokenizer(checkpoint: Checkpoint) -> None:
+    """Every id of the tokenizer must be a row of the text embedding."""
+    ids, rows = Tokenizer.from_dir(checkpoint.path).vocab_size, checkpoint.config.talker.text_vocab_size
+    if ids > rows:
+        raise CheckpointError(
+            f"{checkpoint.path}: the tokenizer has ids up to {ids - 1}, but talker_config.text_vocab_size is {rows}; "
+            "the tokenizer files belong to another model"
+        )
 
 
 def _check_space(checkpoint: Checkpoint, folder: Path, precision: Precision) -> None:
@@ -173,7 +183,7 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
 def _write_tables(checkpoint: Checkpoint, work: Path, computed: dict[str, npt.NDArray[np.float32]]) -> None:
     """Look-up tables keep the checkpoint's own precision and stay memory-mapped."""
     shapes = table_shapes(checkpoint.config.talker)
-    stored = {name: checkpoint.main.get(name, shape) for name, shape in shapes.items()}
+    stored = {name: checkpoint.main.finite(name, shape) for name, shape in shapes.items()}
     write_safetensors(work / TABLES_FILE, {**stored, **computed}, {"format": "rtts-tables"})
 
 

@@ -174,12 +174,35 @@ def test_tensor_faults_are_found_before_anything_is_kept(
     assert list((tmp_path / "out").iterdir() if (tmp_path / "out").exists() else []) == []
 
 
-def test_nan_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    tensor = Checkpoint.open(checkpoint).main.get("talker.model.norm.weight", (64,))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "talker.model.norm.weight",
+        "talker.model.text_embedding.weight",
+        "talker.code_predictor.model.codec_embedding.3.weight",
+    ],
+)
+@pytest.mark.parametrize("bits", [b"\xc0\x7f", b"\x80\xff"], ids=["nan", "-inf"])
+def test_weights_that_are_no_numbers_are_refused(
+    checkpoint: Path, tmp_path: Path, name: str, bits: bytes
+) -> None:
+    """In a graph as in a table: a table is copied as it is stored, without being widened."""
+    source = Checkpoint.open(checkpoint).main
+    tensor = source.get(name, source.extent(name)[0])
+    end = tensor.start + tensor.raw.nbytes
     data = bytearray((checkpoint / "model.safetensors").read_bytes())
-    data[tensor.start : tensor.start + 2] = b"\xc0\x7f"  # bfloat16 NaN
+    data[end - 2 : end] = bits  # bfloat16
     (checkpoint / "model.safetensors").write_bytes(data)
-    with pytest.raises(CheckpointError, match=r"talker\.model\.norm\.weight' holds NaN"):
+    with pytest.raises(CheckpointError, match=f"{name}' holds NaN"):
+        convert(checkpoint, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_tokenizer_with_more_ids_than_the_text_embedding_is_refused(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    edit_json(checkpoint / "vocab.json", lambda vocab: vocab.update({max(vocab, key=len): 10**6}))
+    with pytest.raises(CheckpointError, match=r"ids up to 1000000, but talker_config\.text_vocab_size is"):
         convert(checkpoint, tmp_path / "model")
 
 
