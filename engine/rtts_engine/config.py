@@ -232,6 +232,11 @@ class CodecConfig:
     encoder: CodecEncoderConfig
 
 
+MIN_TEMPERATURE = 1e-5
+PENALTY_RANGE = (1e-3, 1e3)
+"""Of the repetition penalty; beyond these bounds and below that temperature, float32 logits overflow."""
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationDefaults:
     """``generation_config.json``; fallbacks are the official wrapper's."""
@@ -477,12 +482,16 @@ def _generation(where: str, data: Mapping[str, Any]) -> GenerationDefaults:
     d = GenerationDefaults()
     return GenerationDefaults(
         do_sample=f.boolean("do_sample", d.do_sample),
-        temperature=f.number("temperature", low=1e-5, default=d.temperature),
+        temperature=f.number("temperature", low=MIN_TEMPERATURE, default=d.temperature),
         top_k=f.integer("top_k", low=0, default=d.top_k),
         top_p=f.number("top_p", low=0.0, high=1.0, default=d.top_p),
-        repetition_penalty=f.number("repetition_penalty", low=1e-3, default=d.repetition_penalty),
+        repetition_penalty=f.number(
+            "repetition_penalty", low=PENALTY_RANGE[0], high=PENALTY_RANGE[1], default=d.repetition_penalty
+        ),
         subtalker_do_sample=f.boolean("subtalker_dosample", d.subtalker_do_sample),
-        subtalker_temperature=f.number("subtalker_temperature", low=1e-5, default=d.subtalker_temperature),
+        subtalker_temperature=f.number(
+            "subtalker_temperature", low=MIN_TEMPERATURE, default=d.subtalker_temperature
+        ),
         subtalker_top_k=f.integer("subtalker_top_k", low=0, default=d.subtalker_top_k),
         subtalker_top_p=f.number("subtalker_top_p", low=0.0, high=1.0, default=d.subtalker_top_p),
         max_new_tokens=f.integer("max_new_tokens", low=2, default=d.max_new_tokens),
