@@ -183,6 +183,33 @@ def test_waiting_stream_can_be_cancelled(model: Model) -> None:
     assert stream.stop_reason == "cancelled"
 
 
+def test_a_cap_does_not_wait_for_text_that_it_would_throw_away(model: Model) -> None:
+    ids = model.incremental_text().feed("hello there ")
+    stream = model.stream(model.prompts.open(ids[:1], DESIGN), Settings(seed=1, max_frames=1))
+    next(stream)
+    assert not stream.needs_text
+    assert list(stream) == []
+    assert stream.stop_reason == "length_cap"
+
+
+def test_a_failed_frame_ends_the_stream(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The talker has moved on by then: another frame would come from a state that no utterance has."""
+    stream = model.frames(SpeechRequest(TEXT, DESIGN, Settings(seed=1)))
+    next(stream)
+    with monkeypatch.context() as patch:
+        patch.setattr(model.predictor, "frame", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            next(stream)
+    assert list(stream) == []
+    assert (stream.frames, stream.stop_reason) == (1, "error")
+
+
+def test_an_explicit_cap_goes_before_the_models_own_limit(model: Model) -> None:
+    limit = model.manifest.config.generation.max_new_tokens
+    stream = model.frames(SpeechRequest(TEXT, DESIGN, Settings(max_frames=limit + 5)))
+    assert stream.max_frames == limit + 5
+
+
 def test_a_long_stream_outgrows_the_reserved_cache(models: Models) -> None:
     """The cache is reserved for 256 frames; past that it grows, and the codes stay those of a fresh prefill."""
     model = models.get("tiny", "base")

@@ -507,7 +507,7 @@ def test_default_cap_is_generous_and_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("requested", "n", "limit", "expected"),
-    [(None, 1, 8192, 91), (5, 1, 8192, 5), (9000, 1, 8192, 8191), (9000, 1, 10, 9), (1, 1, 2, 1)],
+    [(None, 1, 8192, 91), (5, 1, 8192, 5), (9000, 1, 8192, 9000), (11, 1, 10, 11), (1, 1, 2, 1)],
 )
 def test_resolve(requested: int | None, n: int, limit: int, expected: int) -> None:
     assert resolve_max_frames(requested, n, max_new_tokens=limit) == expected
