@@ -17,7 +17,7 @@ import soundfile
 import soxr
 
 from rtts.errors import AudioError
-from rtts.files import atomic_path, reason
+from rtts_engine.files import atomic_path, reason
 
 F32 = npt.NDArray[np.float32]
 I16 = npt.NDArray[np.int16]

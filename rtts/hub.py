@@ -15,9 +15,9 @@ from huggingface_hub import HfApi, constants, errors, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
 from rtts.errors import DownloadError, RttsError
-from rtts.files import reason
 from rtts.store import MANIFEST, install_path
 from rtts_engine.convert import Progress, convert
+from rtts_engine.files import reason
 from rtts_engine.graph.writer import Precision
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ import platformdirs
 from filelock import FileLock
 
 from rtts.errors import ModelError, StoreError
-from rtts.files import reason
 from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.convert import Progress, convert, source_hash
+from rtts_engine.files import reason
 from rtts_engine.graph.writer import Precision
 from rtts_engine.manifest import FORMAT, MANIFEST_FILE, Manifest
 from rtts_engine.runtime import ncnn_version

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rtts_engine.checkpoint import TOKENIZER_FILES, Checkpoint
 from rtts_engine.config import read_json
 from rtts_engine.errors import CheckpointError, ModelError
+from rtts_engine.files import reason
 from rtts_engine.graph.codec_decoder import codec_tables, write_codec_decoder
 from rtts_engine.graph.codec_encoder import codec_encoder_tables, has_encoder, write_codec_encoder
 from rtts_engine.graph.speaker_encoder import write_speaker_encoder
@@ -96,13 +97,13 @@ def convert(
         _check_space(checkpoint, target.parent, precision)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     except OSError as error:
-        raise ModelError(f"{target.parent}: cannot be written ({error.strerror or error})") from None
+        raise ModelError(f"{target.parent}: cannot be written ({reason(error)})") from None
     try:
         _write(checkpoint, work, precision, report, name or checkpoint.path.resolve().name)
         work.chmod(0o755)
         _replace(work, target)
     except OSError as error:
-        raise ModelError(f"{target}: writing failed ({error.strerror or error}); nothing was kept") from None
+        raise ModelError(f"{target}: writing failed ({reason(error)}); nothing was kept") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
     report("done", 1.0)

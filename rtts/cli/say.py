@@ -232,7 +232,7 @@ def _sampling(
 def _write_codes(path: Path, codes: I32) -> None:
     import numpy as np
 
-    from rtts.files import atomic_path, reason
+    from rtts_engine.files import atomic_path, reason
 
     try:
         with atomic_path(path) as temporary, temporary.open("wb") as file:
