@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.checkpoint import TOKENIZER_FILES, Checkpoint
-from rtts_engine.config import read_json
+from rtts_engine.config_json import read_json
 from rtts_engine.errors import CheckpointError, ModelError
 from rtts_engine.files import reason
 from rtts_engine.graph.codec_decoder import codec_tables, write_codec_decoder

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from rtts_engine.config import ModelConfig, parse_config
+from rtts_engine.config import ModelConfig
+from rtts_engine.config_json import parse_config
 from rtts_engine.errors import ConfigError, ModelError
 from rtts_engine.graph.writer import PRECISIONS, Precision
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.config import MIN_TEMPERATURE, PENALTY_RANGE, GenerationDefaults, TalkerConfig
+from rtts_engine.config import CONTROL_IDS, MIN_TEMPERATURE, PENALTY_RANGE, GenerationDefaults, TalkerConfig
 from rtts_engine.errors import RequestError
 
 F32 = npt.NDArray[np.float32]
@@ -16,8 +16,6 @@ F64 = npt.NDArray[np.float64]
 
 MIN_FRAMES = 2
 """The reference's hard-wired ``min_new_tokens``."""
-SUPPRESSED_TAIL = 1024
-"""The last ids of the codec vocabulary are control ids; only EOS may be chosen among them."""
 
 _FALLBACK = GenerationDefaults()
 
@@ -146,7 +144,7 @@ class FirstCode:
         self._eos = config.ids.eos
         self._sampling = sampling
         self._penalty = np.float32(sampling.repetition_penalty)
-        self._suppressed = np.arange(config.vocab_size - SUPPRESSED_TAIL, config.vocab_size)
+        self._suppressed = np.arange(config.vocab_size - CONTROL_IDS, config.vocab_size)
         self._suppressed = self._suppressed[self._suppressed != self._eos]
         self._seen = np.zeros(config.vocab_size, bool)
 
