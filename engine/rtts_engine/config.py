@@ -5,7 +5,7 @@ Field names follow the checkpoint's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -194,5 +194,10 @@ class ModelConfig:
 
     @property
     def instructable(self) -> bool:
-        """Whether an instruction reaches the model (semantics of the official wrapper: not in 0.6B)."""
-        return self.kind == "voice_design" or (self.kind == "custom_voice" and self.size not in ("0b6",))
+        """Whether an instruction reaches the model; the official wrapper drops it for the 0.6B CustomVoice."""
+        return self.kind == "voice_design" or (self.kind == "custom_voice" and self.size != "0b6")
+
+
+def spoken_languages(languages: Iterable[str]) -> list[str]:
+    """What a request may ask for: "auto" and the languages; dialects come with their speakers only."""
+    return ["auto", *sorted(name for name in languages if "dialect" not in name)]

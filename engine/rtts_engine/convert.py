@@ -21,16 +21,26 @@ from rtts_engine.graph.codec_encoder import codec_encoder_tables, has_encoder, w
 from rtts_engine.graph.speaker_encoder import write_speaker_encoder
 from rtts_engine.graph.stack import write_predictor, write_talker, write_text_projection
 from rtts_engine.graph.writer import PRECISIONS, Precision
-from rtts_engine.manifest import MANIFEST_FILE, TABLES_FILE, FileRecord, Manifest, file_sha256
+from rtts_engine.manifest import (
+    CODEC_DECODER,
+    CODEC_ENCODER,
+    MANIFEST_FILE,
+    PREDICTOR,
+    SPEAKER_ENCODER,
+    TABLES_FILE,
+    TALKER,
+    TEXT_PROJECTION,
+    TOKENIZER_FOLDER,
+    FileRecord,
+    Manifest,
+    file_sha256,
+)
 from rtts_engine.runtime import ncnn_version
 from rtts_engine.tables import table_shapes
 from rtts_engine.tensors import write_safetensors
 from rtts_engine.tokenizer import Tokenizer
 
 Progress = Callable[[str, float], None]
-
-TALKER, PREDICTOR, TEXT_PROJECTION, CODEC_DECODER = "talker", "predictor", "text_projection", "codec_decoder"
-CODEC_ENCODER, SPEAKER_ENCODER = "codec_encoder", "speaker_encoder"
 
 _BYTES_PER_WEIGHT = {"fp32": 4.0, "bf16": 4.0, "fp16": 2.0, "int8": 1.1}
 """ncnn's files hold bf16 weights as fp32; int8 rows carry a scale."""
@@ -172,7 +182,7 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
             write_codec_encoder(checkpoint, work / CODEC_ENCODER)
     report("tables", 0.8)
     _write_tables(checkpoint, work, tables)
-    folder = work / "tokenizer"
+    folder = work / TOKENIZER_FOLDER
     folder.mkdir()
     for file in (*TOKENIZER_FILES, "tokenizer.json"):
         if (checkpoint.path / file).is_file():

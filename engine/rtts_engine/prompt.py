@@ -26,7 +26,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.config import CodecIds, ModelKind, TextIds
+from rtts_engine.config import CodecIds, ModelKind, TextIds, spoken_languages
 from rtts_engine.errors import CheckpointError, RequestError, TextError, VoiceError
 from rtts_engine.tokenizer import WHITESPACE, Tokenizer
 
@@ -68,8 +68,8 @@ class PromptSpec:
     """What prompts depend on, of a model."""
 
     kind: ModelKind
-    size: str
-    """``tts_model_size``: instructions do not reach a ``custom_voice`` model of size ``0b6``."""
+    instructable: bool
+    """Whether an instruction reaches the model; not the 0.6B ``custom_voice`` ones."""
     codec_ids: CodecIds
     text_ids: TextIds
     languages: Mapping[str, int]
@@ -344,6 +344,8 @@ class PromptBuilder:
             raise VoiceError(
                 "the voice has reference codes but no transcript; clone it with its text, or drop the codes"
             )
+        if not literal:
+            self._check_length("the voice's transcript", ids)
         return ids
 
     def _instruct_ids(self, instruct: str | None, literal: bool) -> list[int]:
@@ -355,7 +357,7 @@ class PromptBuilder:
             raise RequestError(
                 "instruct: a base model takes no instruction; use a CustomVoice or VoiceDesign model"
             )
-        if self._spec.kind == "custom_voice" and self._spec.size == "0b6":
+        if not self._spec.instructable:
             _log.warning(
                 "instruct is ignored: the 0.6B CustomVoice models were not trained with instructions"
             )
@@ -369,8 +371,7 @@ class PromptBuilder:
     def _language_id(self, manner: Manner) -> int | None:
         """Codec id of the language tag; None is "auto"."""
         language = "auto" if manner.language is None else manner.language.lower()
-        # The official wrapper offers dialects through their speakers only.
-        names = ["auto", *sorted(name for name in self._spec.languages if "dialect" not in name)]
+        names = spoken_languages(self._spec.languages)
         if language not in names:
             raise RequestError(_unknown("language", manner.language or "", names))
         dialect = self._spec.dialects.get((manner.speaker or "").lower())

@@ -42,7 +42,7 @@ TEXT = TextIds(
 )
 SPEC = PromptSpec(
     kind="base",
-    size="1b7",
+    instructable=False,
     codec_ids=CODEC,
     text_ids=TEXT,
     languages={"english": 71, "german": 72, "chinese": 73, "sichuan_dialect": 74},
@@ -53,9 +53,13 @@ SPEC = PromptSpec(
     max_text_ids=1_000_000,
 )
 SPEAKERS = replace(
-    SPEC, kind="custom_voice", speakers={"ryan": 91, "eric": 92}, dialects={"eric": "sichuan_dialect"}
+    SPEC,
+    kind="custom_voice",
+    instructable=True,
+    speakers={"ryan": 91, "eric": 92},
+    dialects={"eric": "sichuan_dialect"},
 )
-DESIGN = replace(SPEC, kind="voice_design")
+DESIGN = replace(SPEC, kind="voice_design", instructable=True)
 
 # A row is written (text id, codec entry); 0 is "nothing on this track".
 X_VECTOR, FRAME = -5, 5000
@@ -264,15 +268,12 @@ def test_empty_instruction_is_none(instruct: str | None) -> None:
 
 
 def test_small_custom_voice_drops_the_instruction_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    small = builder(replace(SPEAKERS, size="0b6"))
+    small = builder(replace(SPEAKERS, instructable=False))
     with caplog.at_level(logging.WARNING):
         assert small.plan(HELLO, Manner(instruct="sad")) == small.plan(HELLO, Manner())
     assert [record.message for record in caplog.records] == [
         "instruct is ignored: the 0.6B CustomVoice models were not trained with instructions"
     ]
-    assert (
-        builder(replace(DESIGN, size="0b6")).plan(HELLO, Manner(instruct="sad")).rows[0].text == TEXT.im_start
-    )
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -382,6 +383,16 @@ CODES = np.zeros((2, 16), np.int32)
 def test_unfit_voice(voice: CloneVoice, message: str) -> None:
     with pytest.raises(VoiceError, match=message):
         builder().plan(HELLO, Manner(voice=voice))
+
+
+def test_nothing_that_is_spoken_or_heard_may_be_endless() -> None:
+    short = replace(SPEC, max_text_ids=N)
+    builder(short).plan(HELLO, Manner(voice=clone(2)))
+    with pytest.raises(TextError, match=rf"the text has {N + 1} tokens, at most {N}"):
+        builder(short).plan(f"{HELLO}!", Manner(voice=VOICE))
+    endless = replace(clone(2), ref_text=f"{HELLO}!")
+    with pytest.raises(TextError, match=rf"the voice's transcript has {N + 1} tokens"):
+        builder(short).plan(HELLO, Manner(voice=endless))
 
 
 def test_codes_of_any_integer_type() -> None:
