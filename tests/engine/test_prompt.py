@@ -25,9 +25,9 @@ from rtts_engine.prompt import (
     Prompt,
     PromptBuilder,
     PromptSpec,
-    TextFeed,
     TextLayout,
 )
+from rtts_engine.text_feed import TextFeed
 from rtts_engine.text_stream import IncrementalTokenizer
 from rtts_engine.tokenizer import Tokenizer
 
@@ -496,11 +496,10 @@ def test_first_frame_does_not_wait_for_a_long_text() -> None:
     assert embedder.n_embedded < 50
 
 
-def test_feed_gives_rows_of_its_own_width() -> None:
-    feed = TextFeed(FakeEmbedder(), TEXT, [], n_text_ids=1, closed=True)
-    row = feed.next_row()
-    assert row is not None
-    assert row.shape == (4,)
+def test_a_closed_feed_without_ids_pads() -> None:
+    pad = np.zeros(4, np.float32)
+    feed = TextFeed(FakeEmbedder().text, [], eos=EOS, pad=pad, n_text_ids=1, closed=True)
+    assert feed.next_row() is pad
 
 
 # -- frame cap -------------------------------------------------------------------------------------------------------
