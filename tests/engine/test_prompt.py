@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -494,6 +495,27 @@ def test_first_frame_does_not_wait_for_a_long_text() -> None:
     live = PromptBuilder(SPEC, TOKENIZER, embedder).start("word " * 5000, Manner(voice=VOICE))
     live.feed.next_row()
     assert embedder.n_embedded < 50
+
+
+def test_rows_come_in_order_while_another_thread_pushes() -> None:
+    ids = list(range(1, 3000))
+    pad = np.zeros(4, np.float32)
+    feed = TextFeed(FakeEmbedder().text, [], eos=EOS, pad=pad, n_text_ids=0, closed=False)
+
+    def push() -> None:
+        for start in range(0, len(ids), 7):
+            feed.push(ids[start : start + 7])
+        feed.close()
+
+    pusher = threading.Thread(target=push)
+    pusher.start()
+    rows = []
+    while (row := feed.next_row()) is not pad:
+        if row is not None:
+            rows.append(row)
+    pusher.join()
+    assert read_ids(np.array(rows)) == [*ids, EOS]
+    assert feed.n_text_ids == len(ids)
 
 
 def test_a_closed_feed_without_ids_pads() -> None:
