@@ -17,13 +17,11 @@ import soundfile
 import soxr
 
 from rtts.errors import AudioError
-from rtts.files import atomic_path, reason
+from rtts_engine.config import SAMPLE_RATE_HZ as SAMPLE_RATE_HZ
+from rtts_engine.files import atomic_path, reason
 
 F32 = npt.NDArray[np.float32]
 I16 = npt.NDArray[np.int16]
-
-SAMPLE_RATE_HZ = 24_000
-"""Rate of all speech in and out of the model."""
 
 READ_BLOCK_SAMPLES = 1 << 18
 FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}

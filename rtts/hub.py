@@ -15,9 +15,9 @@ from huggingface_hub import HfApi, constants, errors, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
 from rtts.errors import DownloadError, RttsError
-from rtts.files import reason
-from rtts.store import MANIFEST, install_path
+from rtts.store import HUB_ID, install_path, is_whole
 from rtts_engine.convert import Progress, convert
+from rtts_engine.files import reason
 from rtts_engine.graph.writer import Precision
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 _WANTED = re.compile(r"(speech_tokenizer/)?([\w.-]+\.(json|safetensors)|merges\.txt)")
 """What a conversion reads; no pickles, no demo media."""
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _READ_BYTES = 1 << 20
 
 
@@ -35,17 +34,15 @@ def pull(
     repo_id: str,
     precision: Precision = "fp32",
     *,
-    revision: str | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Download a checkpoint and convert it into the store; a model that is there already is returned as it is.
+    """Download a checkpoint and convert it into the store; a whole model that is there already is returned as it is.
 
     An interrupted download goes on where it stopped. Every file is checked against the hub's checksum.
 
     Args:
         repo_id: ``owner/name`` on the hub (``HF_ENDPOINT``, ``HF_TOKEN`` and ``HF_HOME`` are honoured).
         precision: of the converted weights.
-        revision: branch, tag or commit; None for the repository's main branch.
         progress: told about the steps.
 
     Returns:
@@ -56,16 +53,16 @@ def pull(
         CheckpointError: the repository is not a Qwen3-TTS 12 Hz checkpoint.
         ModelError: the converted model cannot be written.
     """
-    if not _HUB_ID.fullmatch(repo_id):
+    if not HUB_ID.fullmatch(repo_id):
         raise DownloadError(f"{repo_id!r}: not a hub id; expected owner/name")
     target = install_path(repo_id, precision)
-    if (target / MANIFEST).is_file():
+    if is_whole(target):
         return target
-    snapshot = download(repo_id, revision=revision, progress=progress)
+    snapshot = download(repo_id, progress=progress)
     return convert(snapshot, target, precision, progress, repo_id)
 
 
-def download(repo_id: str, *, revision: str | None = None, progress: Progress | None = None) -> Path:
+def download(repo_id: str, *, progress: Progress | None = None) -> Path:
     """The checkpoint's files in the hub's own cache, complete and verified.
 
     Raises:
@@ -75,9 +72,7 @@ def download(repo_id: str, *, revision: str | None = None, progress: Progress | 
     endpoint = os.environ.get("HF_ENDPOINT")  # the client reads it at import only
     report("look up", 0.0)
     try:
-        info = HfApi(endpoint=endpoint).model_info(
-            repo_id, revision=revision, files_metadata=True, timeout=30
-        )
+        info = HfApi(endpoint=endpoint).model_info(repo_id, files_metadata=True, timeout=30)
         siblings = [s for s in info.siblings or () if _WANTED.fullmatch(s.rfilename)]
         if not any(sibling.rfilename == "config.json" for sibling in siblings):
             raise DownloadError(
@@ -150,8 +145,6 @@ def _explained(repo_id: str, error: Exception) -> DownloadError:
             )
         if isinstance(cause, errors.RepositoryNotFoundError):
             return DownloadError(f"{repo_id}: no such repository on the hub (or it is private: set HF_TOKEN)")
-        if isinstance(cause, errors.RevisionNotFoundError):
-            return DownloadError(f"{repo_id}: no such revision in this repository")
     for cause in causes:
         status = getattr(getattr(cause, "response", None), "status_code", None)
         if isinstance(status, int):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rtts import store
 from rtts.audio import SAMPLE_RATE_HZ, Audio
 from rtts.errors import RequestError
+from rtts_engine.codec import CodecState
 from rtts_engine.model import Model, Threads
 from rtts_engine.prompt import Manner, TextLayout
 from rtts_engine.request import Settings, SpeechRequest
@@ -108,8 +109,9 @@ class Metrics:
     frames: int
     audio_s: float
     wall_s: float
+    """Until the last chunk existed."""
     rtf: float | None
-    """Processing time (without what the consumer took between chunks) / audio time; None without audio."""
+    """Processing time (without what the consumer did with the chunks) / audio time; None without audio."""
     ttfa_ms: float | None
     """Until the first samples existed."""
     audible_ms: float | None
@@ -163,26 +165,29 @@ class Speech:
             for frame in stream:
                 waiting.append(frame)
                 if len(waiting) == wanted:
-                    chunk = self._take(waiting, self._model.codec.decode(state, np.stack(waiting)))
+                    yield from self._chunk(state, waiting)
                     waiting, wanted = [], self._chunk_frames
-                    yielded_s = time.perf_counter()
-                    yield chunk
-                    self._outside_s += time.perf_counter() - yielded_s
-            if waiting:
-                yield self._take(waiting, self._model.codec.decode(state, np.stack(waiting)))
             self._stop_reason = stream.stop_reason or "cancelled"
+            if waiting:
+                yield from self._chunk(state, waiting)
         finally:
             stream.cancel()
             self._end_s = time.perf_counter()
 
-    def _take(self, frames: list[I32], samples: F32) -> F32:
+    def _chunk(self, state: CodecState, frames: list[I32]) -> Iterator[F32]:
+        """The samples of ``frames``; what the consumer does with them is not our time."""
+        samples = self._model.codec.decode(state, np.stack(frames))
         if self._first_audible is None:
             loud = np.flatnonzero(np.abs(samples) >= AUDIBLE)
             if loud.size:
                 self._first_audible = sum(count for _, count in self._chunks) + int(loud[0])
         self._frames += frames
-        self._chunks.append((time.perf_counter(), len(samples)))
-        return samples
+        made_s = time.perf_counter()
+        self._chunks.append((made_s, len(samples)))
+        try:
+            yield samples
+        finally:
+            self._outside_s += time.perf_counter() - made_s
 
     @property
     def frames(self) -> int:
@@ -196,10 +201,10 @@ class Speech:
 
     def metrics(self) -> Metrics:
         """Figures of the utterance, once its chunks are exhausted."""
-        wall_s = self._end_s - self._start_s
+        last_s = self._chunks[-1][0] if self._chunks else self._end_s
         samples = sum(count for _, count in self._chunks)
         audio_s = samples / SAMPLE_RATE_HZ
-        work_s = wall_s - self._outside_s
+        work_s = self._end_s - self._start_s - self._outside_s
         ttfa_ms = (self._chunks[0][0] - self._start_s) * 1e3 if self._chunks else None
         audible_ms = None
         if ttfa_ms is not None and self._first_audible is not None:
@@ -208,7 +213,7 @@ class Speech:
             stop_reason=self._stop_reason,
             frames=len(self._frames),
             audio_s=audio_s,
-            wall_s=wall_s,
+            wall_s=last_s - self._start_s,
             rtf=work_s / audio_s if audio_s else None,
             ttfa_ms=ttfa_ms,
             audible_ms=audible_ms,

@@ -23,9 +23,9 @@ import platformdirs
 from filelock import FileLock
 
 from rtts.errors import ModelError, StoreError
-from rtts.files import reason
 from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.convert import Progress, convert, source_hash
+from rtts_engine.files import reason
 from rtts_engine.graph.writer import Precision
 from rtts_engine.manifest import FORMAT, MANIFEST_FILE, Manifest
 from rtts_engine.runtime import ncnn_version
@@ -35,10 +35,8 @@ log = logging.getLogger(__name__)
 DEFAULT_MODEL = "pilot"
 """The voice that ships with the project: its folder in ``models/``. The only place that names it."""
 
-MANIFEST = MANIFEST_FILE
-"""Marks a converted model; a checkpoint has ``config.json`` instead."""
-
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+"""``owner/name`` on the Hugging Face hub."""
 _NAME = re.compile(r"[\w-][\w.-]*")
 _PACKAGE = Path(__file__).parent
 
@@ -82,8 +80,8 @@ def entries() -> list[Entry]:
             kind = str(_json(path / "config.json").get("tts_model_type", "?"))
             found.append(Entry(path.name, path, "shipped", kind, None))
     for path in _folders(models_dir()):
-        if (path / MANIFEST).is_file():
-            data = _json(path / MANIFEST)
+        if (path / MANIFEST_FILE).is_file():
+            data = _json(path / MANIFEST_FILE)
             kind, precision = str(data.get("kind", "?")), str(data.get("precision", "?"))
             found.append(Entry(path.name, path, "installed", kind, precision))
     return found
@@ -122,11 +120,11 @@ def resolve(
     match = _by_name(name)
     if match is not None:
         return match.path if match.origin == "installed" else _converted(match.path, progress)
-    if _HUB_ID.fullmatch(name) and download is not None:
+    if HUB_ID.fullmatch(name) and download is not None:
         return download(name)
     known = ", ".join(entry.name for entry in entries()) or "none"
     advice = (
-        f"run 'rtts pull {name}'" if _HUB_ID.fullmatch(name) else "give a directory, a hub id or one of those"
+        f"run 'rtts pull {name}'" if HUB_ID.fullmatch(name) else "give a directory, a hub id or one of those"
     )
     raise StoreError(f"{name}: no such model (installed: {known}); {advice}")
 
@@ -144,12 +142,12 @@ def install_path(name: str, precision: Precision) -> Path:
 
 
 def _directory(path: Path, progress: Progress | None) -> Path:
-    if (path / MANIFEST).is_file():
+    if (path / MANIFEST_FILE).is_file():
         return path
     if (path / "config.json").is_file():
         return _converted(path, progress)
     raise StoreError(
-        f"{path}: neither a converted model ({MANIFEST}) nor a checkpoint (config.json); see 'rtts models'"
+        f"{path}: neither a converted model ({MANIFEST_FILE}) nor a checkpoint (config.json); see 'rtts models'"
     )
 
 
@@ -176,12 +174,12 @@ def _converted(checkpoint: Path, progress: Progress | None) -> Path:
     parts = (identity, "fp32", ncnn_version(), str(FORMAT))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     target = cache_dir() / f"{checkpoint.resolve().name}-{key}"
-    if _whole(target):
+    if is_whole(target):
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f"{target.name}.lock")):
-            if _whole(target):
+            if is_whole(target):
                 return target
             if target.is_dir():  # somebody deleted files from the cache, or the disk was full
                 shutil.rmtree(target)
@@ -196,8 +194,8 @@ def _converted(checkpoint: Path, progress: Progress | None) -> Path:
         ) from None
 
 
-def _whole(target: Path) -> bool:
-    """Whether a conversion is there with all its files."""
+def is_whole(target: Path) -> bool:
+    """Whether a converted model is there that this version can load, with all its files."""
     try:
         Manifest.load(target)
     except ModelError:

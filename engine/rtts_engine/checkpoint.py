@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rtts_engine.config import ModelConfig, parse_config, read_json
+from rtts_engine.config import ModelConfig
+from rtts_engine.config_json import parse_config, read_json
 from rtts_engine.errors import CheckpointError
 from rtts_engine.tensors import TensorSource
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from rtts_engine.config import SAMPLE_RATE_HZ
 from rtts_engine.errors import AudioError
 
 F32 = npt.NDArray[np.float32]
 
-SAMPLE_RATE_HZ = 24000
 MAX_CLIP_SECONDS = 300
 """Longest clip: the encoders' time and memory grow with it, and a voice is known after seconds."""
 

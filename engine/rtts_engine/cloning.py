@@ -8,10 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.codec_encoder import CodecEncoder
-from rtts_engine.convert import CODEC_ENCODER, SPEAKER_ENCODER
 from rtts_engine.errors import VoiceError
 from rtts_engine.graph import codec_encoder as encoder_graph
-from rtts_engine.manifest import Manifest
+from rtts_engine.manifest import CODEC_ENCODER, SPEAKER_ENCODER, Manifest
 from rtts_engine.prompt import CloneVoice
 from rtts_engine.runtime import Net
 from rtts_engine.speaker import SpeakerEncoder

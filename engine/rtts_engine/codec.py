@@ -19,6 +19,7 @@ import numpy.typing as npt
 from rtts_engine.config import CodecConfig
 from rtts_engine.errors import ModelError, RequestError
 from rtts_engine.graph.codec_decoder import BOOKS, INITIAL, NEXT, conv_context_frames, state_specs
+from rtts_engine.positions import MASKED, rope_frequencies, rope_tables
 from rtts_engine.runtime import Handle, Net, owned
 
 F32 = npt.NDArray[np.float32]
@@ -28,7 +29,6 @@ MAX_RUN_FRAMES = 16
 """Frames of one run of the graph: longer input is cut, so that memory does not grow with it."""
 REFERENCE_CHUNK_FRAMES = 300
 REFERENCE_CONTEXT_FRAMES = 25
-_HIDDEN = np.float32(-1e30)
 
 
 @dataclass(slots=True)
@@ -74,10 +74,7 @@ class CodecDecoder:
             )
         self._books = books
         self._groups = np.arange(c.num_quantizers)
-        # The official tables are float32; the products with positions are exact here, so that a stream of hours
-        # keeps the accuracy of its first second.
-        exponent = np.arange(0, c.head_dim, 2, dtype=np.float32) / np.float32(c.head_dim)
-        self._frequencies = (np.float32(1) / np.float32(c.rope_theta) ** exponent).astype(np.float64)
+        self._frequencies = rope_frequencies(c.head_dim, c.rope_theta).astype(np.float64)
         specs = state_specs(c)
         self._front = tuple(spec.name for spec in specs if spec.front)
         self._names = tuple(spec.name for spec in specs)
@@ -181,17 +178,16 @@ class CodecDecoder:
         n = len(rows)
         entries = self._books[self._groups, rows]  # (n, groups, width)
         latent = np.concatenate([entries[:, 0], entries[:, 1:].sum(axis=1)], axis=1)
-        positions = np.arange(state.frames, state.frames + n)
-        angles = positions[:, None] * self._frequencies
+        cos, sin = rope_tables(np.arange(state.frames, state.frames + n), self._frequencies)
         past = self._config.sliding_window - 1
         # Columns are the past rows, then this call's: a column stands for frame `key`, which exists from 0 on.
         query, key = np.arange(n)[:, None], np.arange(-past, n)[None, :]
         seen = (key <= query) & (key > query - self._config.sliding_window) & (key >= -state.frames)
         return {
             "latent": np.ascontiguousarray(latent.T)[:, None, :],
-            "mask": np.where(seen, np.float32(0), _HIDDEN),
-            "cos": np.cos(angles).astype(np.float32),
-            "sin": np.sin(angles).astype(np.float32),
+            "mask": np.where(seen, np.float32(0), MASKED),
+            "cos": cos,
+            "sin": sin,
         }
 
     def _run(self, state: CodecState, rows: I64) -> F32:

@@ -24,6 +24,7 @@ from rtts_engine.graph.codec_encoder import (
     context_samples,
     stages,
 )
+from rtts_engine.positions import causal_mask, rope_frequencies, rope_tables
 from rtts_engine.runtime import EMPTY, Handle, Net
 
 F32 = npt.NDArray[np.float32]
@@ -31,7 +32,6 @@ I32 = npt.NDArray[np.int32]
 
 PIECE_COLUMNS = 50
 """25 Hz columns of one run: 2 s of audio, some 50 MB in the first convolutions at the released sizes."""
-_HIDDEN = np.float32(-1e30)
 
 
 class CodecEncoder:
@@ -67,8 +67,7 @@ class CodecEncoder:
         self._stages = tuple(stages(c))
         self._hop = math.prod(c.upsampling_ratios)
         self._context_columns = -(-context_samples(c) // self._hop)
-        exponent = np.arange(0, c.head_dim, 2, dtype=np.float32) / np.float32(c.head_dim)
-        self._frequencies = (np.float32(1) / np.float32(c.rope_theta) ** exponent).astype(np.float64)
+        self._frequencies = rope_frequencies(c.head_dim, c.rope_theta).astype(np.float64)
 
     def encode(self, samples: npt.ArrayLike) -> I32:
         """Codes of a clip: the official encoder's, but for exact near-ties that its float32 rounding decides.
@@ -108,12 +107,12 @@ class CodecEncoder:
     def _attend(self, x: F32, past: int, total: int, caches: dict[str, Handle]) -> F32:
         """The transformer over the next columns (n, hidden); ``caches`` move on."""
         n = len(x)
-        angles = np.arange(past, past + n)[:, None] * self._frequencies
+        cos, sin = rope_tables(np.arange(past, past + n), self._frequencies)
         feeds: dict[str, F32 | Handle] = {
             "x": x,
-            "mask": np.where(np.arange(past + n) > past + np.arange(n)[:, None], _HIDDEN, np.float32(0)),
-            "cos": np.cos(angles).astype(np.float32),
-            "sin": np.sin(angles).astype(np.float32),
+            "mask": causal_mask(n, past),
+            "cos": cos,
+            "sin": sin,
         }
         names = [f"{kind}{layer}" for layer in range(self._config.num_layers) for kind in "kv"]
         feeds |= {f"p{name}": caches.get(name, EMPTY) for name in names}

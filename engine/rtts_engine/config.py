@@ -1,95 +1,21 @@
-"""The three JSON files of a checkpoint as typed, validated values.
+"""What the three JSON files of a checkpoint say, as typed values; ``config_json`` reads them.
 
-Field names follow the checkpoint's own. Every number comes from the files: the defaults of the reference
-classes do not describe the released models. The few values that the released files leave out (the speaker
-encoder's layer table) have the defaults of the official code.
+Field names follow the checkpoint's own.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, cast
-
-from rtts_engine.errors import CheckpointError, ConfigError
+from typing import Literal
 
 ModelKind = Literal["base", "custom_voice", "voice_design"]
 MODEL_KINDS: tuple[ModelKind, ...] = ("base", "custom_voice", "voice_design")
 
-MODEL_TYPE = "qwen3_tts"
-TOKENIZER_TYPE = "qwen3_tts_tokenizer_12hz"
-
-
-class _Fields:
-    """One JSON object with typed access; an error names the file, the field and the value."""
-
-    def __init__(self, where: str, prefix: str, data: Mapping[str, Any]) -> None:
-        self._where = where
-        self._prefix = prefix
-        self._data = data
-
-    def _name(self, key: str) -> str:
-        return f"{self._where}: {self._prefix}{key}"
-
-    def fail(self, key: str, expected: str) -> ConfigError:
-        if key not in self._data:
-            return ConfigError(f"{self._name(key)} is missing (expected {expected})")
-        shown = repr(self._data[key])
-        return ConfigError(f"{self._name(key)} is {shown[:80]}, expected {expected}")
-
-    def has(self, key: str) -> bool:
-        return self._data.get(key) is not None
-
-    def integer(self, key: str, *, low: int = 1, high: int = 2**31 - 1, default: int | None = None) -> int:
-        value = self._data.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.fail(key, f"an integer from {low} to {high}")
-        return value
-
-    def number(self, key: str, *, low: float, high: float = math.inf, default: float | None = None) -> float:
-        value = self._data.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise self.fail(key, "a finite number")
-        if not low <= value <= high:
-            raise self.fail(key, f"a number from {low:g} to {high:g}")
-        return float(value)
-
-    def boolean(self, key: str, default: bool) -> bool:
-        value = self._data.get(key, default)
-        if not isinstance(value, bool):
-            raise self.fail(key, "true or false")
-        return value
-
-    def text(self, key: str, default: str | None = None) -> str:
-        value = self._data.get(key, default)
-        if not isinstance(value, str):
-            raise self.fail(key, "a string")
-        return value
-
-    def integers(self, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        value = self._data.get(key, default)
-        if not isinstance(value, (list, tuple)) or not value:
-            raise self.fail(key, "a list of positive integers")
-        if any(isinstance(v, bool) or not isinstance(v, int) or not 1 <= v < 2**31 for v in value):
-            raise self.fail(key, "a list of positive integers")
-        return tuple(value)
-
-    def mapping(self, key: str) -> Mapping[str, Any]:
-        value = self._data.get(key)
-        if not isinstance(value, dict):
-            raise self.fail(key, "an object")
-        return cast("Mapping[str, Any]", value)
-
-    def section(self, key: str) -> _Fields:
-        return _Fields(self._where, f"{self._prefix}{key}.", self.mapping(key))
-
-    def must_be(self, key: str, expected: object, default: object = None) -> None:
-        """A field whose other values this engine does not implement."""
-        if self._data.get(key, default) != expected:
-            raise self.fail(key, f"{expected!r} (nothing else is supported)")
+SAMPLE_RATE_HZ = 24_000
+"""Rate of all sound in and out of these models; no other is accepted in a config."""
+CONTROL_IDS = 1024
+"""So many ids at the end of the codec vocabulary are control ids: only EOS may be chosen among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +71,7 @@ class TalkerConfig:
 
     stack: TransformerConfig
     vocab_size: int
-    """Codec ids: C codes, then control ids; the last 1024 are never emitted, except EOS."""
+    """Codec ids: the first codes, then ``CONTROL_IDS`` control ids."""
     text_vocab_size: int
     text_hidden_size: int
     num_code_groups: int
@@ -232,6 +158,11 @@ class CodecConfig:
     encoder: CodecEncoderConfig
 
 
+MIN_TEMPERATURE = 1e-5
+PENALTY_RANGE = (1e-3, 1e3)
+"""Of the repetition penalty; beyond these bounds and below that temperature, float32 logits overflow."""
+
+
 @dataclass(frozen=True, slots=True)
 class GenerationDefaults:
     """``generation_config.json``; fallbacks are the official wrapper's."""
@@ -263,280 +194,10 @@ class ModelConfig:
 
     @property
     def instructable(self) -> bool:
-        """Whether an instruction reaches the model (semantics of the official wrapper: not in 0.6B)."""
-        return self.kind == "voice_design" or (self.kind == "custom_voice" and self.size not in ("0b6",))
+        """Whether an instruction reaches the model; the official wrapper drops it for the 0.6B CustomVoice."""
+        return self.kind == "voice_design" or (self.kind == "custom_voice" and self.size != "0b6")
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in ``path``; a clear error when it is absent, damaged or not an object."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise CheckpointError(f"{path}: no such file; is this a Qwen3-TTS checkpoint directory?") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from None
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid JSON ({error}); download the file again") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: holds {type(data).__name__}, expected a JSON object")
-    return data
-
-
-def _stack(f: _Fields) -> TransformerConfig:
-    f.must_be("hidden_act", "silu", "silu")
-    f.must_be("attention_bias", False, False)
-    f.must_be("use_sliding_window", False, False)
-    stack = TransformerConfig(
-        hidden_size=f.integer("hidden_size"),
-        intermediate_size=f.integer("intermediate_size"),
-        num_layers=f.integer("num_hidden_layers", high=1024),
-        num_heads=f.integer("num_attention_heads", high=1024),
-        num_kv_heads=f.integer("num_key_value_heads", high=1024),
-        head_dim=f.integer("head_dim", low=2, high=4096),
-        rms_norm_eps=f.number("rms_norm_eps", low=0.0, high=1.0),
-        rope_theta=f.number("rope_theta", low=1.0),
-    )
-    if stack.num_heads % stack.num_kv_heads:
-        raise f.fail("num_key_value_heads", f"a divisor of num_attention_heads ({stack.num_heads})")
-    if stack.head_dim % 2:
-        raise f.fail("head_dim", "an even number")
-    return stack
-
-
-def _named_ids(f: _Fields, key: str, vocab_size: int) -> dict[str, int]:
-    ids: dict[str, int] = {}
-    for name, value in f.mapping(key).items():
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < vocab_size:
-            raise f.fail(key, f"names with ids below talker_config.vocab_size ({vocab_size})")
-        ids[name.lower()] = value
-    return ids
-
-
-def _talker(f: _Fields) -> TalkerConfig:
-    p = f.section("code_predictor_config")
-    groups = f.integer("num_code_groups", low=2, high=64)
-    if p.integer("num_code_groups", default=groups) != groups:
-        raise p.fail("num_code_groups", f"{groups}, as in talker_config")
-    vocab = f.integer("vocab_size", low=1025)
-    last = vocab - 1
-    predictor = PredictorConfig(stack=_stack(p), vocab_size=p.integer("vocab_size", high=vocab - 1024))
-    languages = _named_ids(f, "codec_language_id", vocab)
-    speakers = _named_ids(f, "spk_id", vocab) if f.has("spk_id") else {}
-    dialects: dict[str, str] = {}
-    for name, value in (f.mapping("spk_is_dialect") if f.has("spk_is_dialect") else {}).items():
-        if value is False:
-            continue
-        if not isinstance(value, str) or value.lower() not in languages:
-            raise f.fail("spk_is_dialect", "false or a name in codec_language_id for every speaker")
-        dialects[name.lower()] = value.lower()
-    return TalkerConfig(
-        stack=_stack(f),
-        vocab_size=vocab,
-        text_vocab_size=f.integer("text_vocab_size"),
-        text_hidden_size=f.integer("text_hidden_size"),
-        num_code_groups=groups,
-        ids=CodecIds(
-            pad=f.integer("codec_pad_id", low=0, high=last),
-            bos=f.integer("codec_bos_id", low=0, high=last),
-            eos=f.integer("codec_eos_token_id", low=0, high=last),
-            think=f.integer("codec_think_id", low=0, high=last),
-            nothink=f.integer("codec_nothink_id", low=0, high=last),
-            think_bos=f.integer("codec_think_bos_id", low=0, high=last),
-            think_eos=f.integer("codec_think_eos_id", low=0, high=last),
-        ),
-        languages=languages,
-        speakers=speakers,
-        dialects=dialects,
-        predictor=predictor,
-    )
-
-
-def _speaker_encoder(f: _Fields, hidden_size: int) -> SpeakerEncoderConfig:
-    f.must_be("sample_rate", 24000, 24000)
-    config = SpeakerEncoderConfig(
-        enc_dim=f.integer("enc_dim", default=1024),
-        mel_dim=f.integer("mel_dim", default=128),
-        channels=f.integers("enc_channels", (512, 512, 512, 512, 1536)),
-        kernel_sizes=f.integers("enc_kernel_sizes", (5, 3, 3, 3, 1)),
-        dilations=f.integers("enc_dilations", (1, 2, 3, 4, 1)),
-        attention_channels=f.integer("enc_attention_channels", default=128),
-        res2net_scale=f.integer("enc_res2net_scale", low=2, default=8),
-        se_channels=f.integer("enc_se_channels", default=128),
-    )
-    if config.enc_dim != hidden_size:
-        raise f.fail("enc_dim", f"{hidden_size}, the talker's hidden_size")
-    if not len(config.channels) == len(config.kernel_sizes) == len(config.dilations) >= 3:
-        raise f.fail("enc_channels", "as many entries as enc_kernel_sizes and enc_dilations, at least 3")
-    if any(k % 2 == 0 for k in config.kernel_sizes):
-        raise f.fail("enc_kernel_sizes", "odd numbers")
-    if any(c % config.res2net_scale for c in config.channels[1:-1]):
-        raise f.fail("enc_res2net_scale", "a divisor of every inner channel count")
-    if config.channels[-1] != sum(config.channels[1:-1]):
-        raise f.fail("enc_channels", "a last entry that is the sum of the inner ones")
-    return config
-
-
-def _codec_decoder(f: _Fields) -> CodecDecoderConfig:
-    f.must_be("hidden_act", "silu", "silu")
-    f.must_be("attention_bias", False, False)
-    f.must_be("num_semantic_quantizers", 1, 1)
-    config = CodecDecoderConfig(
-        codebook_size=f.integer("codebook_size", low=2, high=2**20),
-        codebook_dim=f.integer("codebook_dim", low=2),
-        num_quantizers=f.integer("num_quantizers", low=2, high=64),
-        latent_dim=f.integer("latent_dim"),
-        hidden_size=f.integer("hidden_size"),
-        intermediate_size=f.integer("intermediate_size"),
-        num_layers=f.integer("num_hidden_layers", high=1024),
-        num_heads=f.integer("num_attention_heads", high=1024),
-        head_dim=f.integer("head_dim", low=2),
-        sliding_window=f.integer("sliding_window", low=2),
-        rope_theta=f.number("rope_theta", low=1.0),
-        rms_norm_eps=f.number("rms_norm_eps", low=0.0, high=1.0),
-        decoder_dim=f.integer("decoder_dim"),
-        upsample_rates=f.integers("upsample_rates"),
-        upsampling_ratios=f.integers("upsampling_ratios"),
-    )
-    if f.integer("num_key_value_heads", default=config.num_heads) != config.num_heads:
-        raise f.fail("num_key_value_heads", f"num_attention_heads ({config.num_heads})")
-    if config.decoder_dim % 2 ** len(config.upsample_rates):
-        raise f.fail("decoder_dim", f"a multiple of {2 ** len(config.upsample_rates)}")
-    if config.codebook_dim % 2 or config.head_dim % 2:
-        raise f.fail("codebook_dim", "an even number (and an even head_dim)")
-    return config
-
-
-def _codec_encoder(f: _Fields) -> CodecEncoderConfig:
-    for key, expected in (
-        ("hidden_act", "gelu"),
-        ("use_causal_conv", True),
-        ("pad_mode", "constant"),
-        ("use_conv_shortcut", False),
-        ("audio_channels", 1),
-        ("num_semantic_quantizers", 1),
-        ("attention_bias", False),
-    ):
-        f.must_be(key, expected, expected)
-    hidden = f.integer("hidden_size")
-    heads = f.integer("num_attention_heads", high=1024)
-    if f.integer("num_key_value_heads", default=heads) != heads:
-        raise f.fail("num_key_value_heads", f"num_attention_heads ({heads})")
-    head_dim = f.integer("head_dim", low=2, default=max(2, hidden // heads))
-    if head_dim % 2:
-        raise f.fail("head_dim", "an even number")
-    return CodecEncoderConfig(
-        hidden_size=hidden,
-        num_filters=f.integer("num_filters"),
-        kernel_size=f.integer("kernel_size"),
-        last_kernel_size=f.integer("last_kernel_size"),
-        residual_kernel_size=f.integer("residual_kernel_size"),
-        num_residual_layers=f.integer("num_residual_layers", high=64),
-        dilation_growth_rate=f.integer("dilation_growth_rate", high=64),
-        compress=f.integer("compress"),
-        upsampling_ratios=f.integers("upsampling_ratios"),
-        num_layers=f.integer("num_hidden_layers", high=1024),
-        num_heads=heads,
-        head_dim=head_dim,
-        intermediate_size=f.integer("intermediate_size"),
-        norm_eps=f.number("norm_eps", low=0.0, high=1.0),
-        rope_theta=f.number("rope_theta", low=1.0),
-        codebook_size=f.integer("codebook_size", low=2, high=2**20),
-        codebook_dim=f.integer("codebook_dim"),
-        vector_quantization_hidden_dimension=f.integer("vector_quantization_hidden_dimension"),
-    )
-
-
-def _codec(where: str, data: Mapping[str, Any]) -> CodecConfig:
-    f = _Fields(where, "", data)
-    model_type = data.get("model_type")
-    if model_type != TOKENIZER_TYPE:
-        raise ConfigError(
-            f"{where}: model_type is {model_type!r}; only the 12 Hz codec ({TOKENIZER_TYPE!r}) is supported"
-        )
-    f.must_be("input_sample_rate", 24000)
-    f.must_be("output_sample_rate", 24000)
-    decoder = _codec_decoder(f.section("decoder_config"))
-    encoder = _codec_encoder(f.section("encoder_config"))
-    per_frame = f.integer("decode_upsample_rate")
-    if math.prod(decoder.upsample_rates) * math.prod(decoder.upsampling_ratios) != per_frame:
-        raise f.fail("decode_upsample_rate", "the product of upsample_rates and upsampling_ratios")
-    if f.integer("encode_downsample_rate") != 2 * math.prod(encoder.upsampling_ratios):
-        raise f.fail("encode_downsample_rate", "twice the product of encoder_config.upsampling_ratios")
-    groups = f.integer("encoder_valid_num_quantizers", low=2, high=64)
-    if groups != decoder.num_quantizers:
-        raise f.fail(
-            "encoder_valid_num_quantizers", f"decoder_config.num_quantizers ({decoder.num_quantizers})"
-        )
-    return CodecConfig(24000, per_frame, groups, decoder, encoder)
-
-
-def _generation(where: str, data: Mapping[str, Any]) -> GenerationDefaults:
-    f = _Fields(where, "", data)
-    d = GenerationDefaults()
-    return GenerationDefaults(
-        do_sample=f.boolean("do_sample", d.do_sample),
-        temperature=f.number("temperature", low=1e-5, default=d.temperature),
-        top_k=f.integer("top_k", low=0, default=d.top_k),
-        top_p=f.number("top_p", low=0.0, high=1.0, default=d.top_p),
-        repetition_penalty=f.number("repetition_penalty", low=1e-3, default=d.repetition_penalty),
-        subtalker_do_sample=f.boolean("subtalker_dosample", d.subtalker_do_sample),
-        subtalker_temperature=f.number("subtalker_temperature", low=1e-5, default=d.subtalker_temperature),
-        subtalker_top_k=f.integer("subtalker_top_k", low=0, default=d.subtalker_top_k),
-        subtalker_top_p=f.number("subtalker_top_p", low=0.0, high=1.0, default=d.subtalker_top_p),
-        max_new_tokens=f.integer("max_new_tokens", low=2, default=d.max_new_tokens),
-    )
-
-
-def parse_config(
-    main: Mapping[str, Any],
-    codec: Mapping[str, Any],
-    generation: Mapping[str, Any],
-    *,
-    where: tuple[str, str, str] = (
-        "config.json",
-        "speech_tokenizer/config.json",
-        "generation_config.json",
-    ),
-) -> ModelConfig:
-    """Typed form of the three JSON objects; ``where`` names them in errors. Raises ``ConfigError``."""
-    f = _Fields(where[0], "", main)
-    model_type = main.get("model_type")
-    if model_type != MODEL_TYPE:
-        raise ConfigError(
-            f"{where[0]}: model_type is {model_type!r}, expected {MODEL_TYPE!r} (a Qwen3-TTS model)"
-        )
-    if main.get("tokenizer_type") != TOKENIZER_TYPE:
-        raise ConfigError(
-            f"{where[0]}: tokenizer_type is {main.get('tokenizer_type')!r}; "
-            f"only the 12 Hz codec ({TOKENIZER_TYPE!r}) is supported"
-        )
-    kind = main.get("tts_model_type")
-    if kind not in MODEL_KINDS:
-        raise ConfigError(f"{where[0]}: tts_model_type is {kind!r}, expected one of {', '.join(MODEL_KINDS)}")
-    talker = _talker(f.section("talker_config"))
-    text_last = talker.text_vocab_size - 1
-    speech = _codec(where[1], codec)
-    if speech.num_quantizers != talker.num_code_groups:
-        raise f.fail("talker_config", f"num_code_groups {speech.num_quantizers}, as in {where[1]}")
-    if speech.decoder.codebook_size < talker.predictor.vocab_size:
-        raise f.fail(
-            "talker_config", f"codes below the codec's codebook_size ({speech.decoder.codebook_size})"
-        )
-    speaker = f.section("speaker_encoder_config") if kind == "base" else None
-    return ModelConfig(
-        kind=cast("ModelKind", kind),
-        size=f.text("tts_model_size"),
-        text_ids=TextIds(
-            im_start=f.integer("im_start_token_id", low=0, high=text_last),
-            im_end=f.integer("im_end_token_id", low=0, high=text_last),
-            tts_pad=f.integer("tts_pad_token_id", low=0, high=text_last),
-            tts_bos=f.integer("tts_bos_token_id", low=0, high=text_last),
-            tts_eos=f.integer("tts_eos_token_id", low=0, high=text_last),
-        ),
-        talker=talker,
-        speaker_encoder=_speaker_encoder(speaker, talker.stack.hidden_size) if speaker else None,
-        codec=speech,
-        generation=_generation(where[2], generation),
-    )
+def spoken_languages(languages: Iterable[str]) -> list[str]:
+    """What a request may ask for: "auto" and the languages; dialects come with their speakers only."""
+    return ["auto", *sorted(name for name in languages if "dialect" not in name)]

@@ -13,23 +13,34 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.checkpoint import TOKENIZER_FILES, Checkpoint
-from rtts_engine.config import read_json
-from rtts_engine.errors import ModelError
+from rtts_engine.config_json import read_json
+from rtts_engine.errors import CheckpointError, ModelError
+from rtts_engine.files import reason
 from rtts_engine.graph.codec_decoder import codec_tables, write_codec_decoder
 from rtts_engine.graph.codec_encoder import codec_encoder_tables, has_encoder, write_codec_encoder
 from rtts_engine.graph.speaker_encoder import write_speaker_encoder
 from rtts_engine.graph.stack import write_predictor, write_talker, write_text_projection
 from rtts_engine.graph.writer import PRECISIONS, Precision
-from rtts_engine.manifest import MANIFEST_FILE, TABLES_FILE, FileRecord, Manifest, file_sha256
+from rtts_engine.manifest import (
+    CODEC_DECODER,
+    CODEC_ENCODER,
+    MANIFEST_FILE,
+    PREDICTOR,
+    SPEAKER_ENCODER,
+    TABLES_FILE,
+    TALKER,
+    TEXT_PROJECTION,
+    TOKENIZER_FOLDER,
+    FileRecord,
+    Manifest,
+    file_sha256,
+)
 from rtts_engine.runtime import ncnn_version
 from rtts_engine.tables import table_shapes
 from rtts_engine.tensors import write_safetensors
 from rtts_engine.tokenizer import Tokenizer
 
 Progress = Callable[[str, float], None]
-
-TALKER, PREDICTOR, TEXT_PROJECTION, CODEC_DECODER = "talker", "predictor", "text_projection", "codec_decoder"
-CODEC_ENCODER, SPEAKER_ENCODER = "codec_encoder", "speaker_encoder"
 
 _BYTES_PER_WEIGHT = {"fp32": 4.0, "bf16": 4.0, "fp16": 2.0, "int8": 1.1}
 """ncnn's files hold bf16 weights as fp32; int8 rows carry a scale."""
@@ -83,7 +94,7 @@ def convert(
     report = progress or (lambda _step, _fraction: None)
     report("checking", 0.0)
     checkpoint = Checkpoint.open(checkpoint_dir)
-    Tokenizer.from_dir(checkpoint.path)
+    _check_tokenizer(checkpoint)
     target = Path(out_dir).absolute()
     if (
         target.exists()
@@ -96,17 +107,27 @@ def convert(
         _check_space(checkpoint, target.parent, precision)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     except OSError as error:
-        raise ModelError(f"{target.parent}: cannot be written ({error.strerror or error})") from None
+        raise ModelError(f"{target.parent}: cannot be written ({reason(error)})") from None
     try:
         _write(checkpoint, work, precision, report, name or checkpoint.path.resolve().name)
         work.chmod(0o755)
         _replace(work, target)
     except OSError as error:
-        raise ModelError(f"{target}: writing failed ({error.strerror or error}); nothing was kept") from None
+        raise ModelError(f"{target}: writing failed ({reason(error)}); nothing was kept") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
     report("done", 1.0)
     return target
+
+
+def _check_tokenizer(checkpoint: Checkpoint) -> None:
+    """Every id of the tokenizer must be a row of the text embedding."""
+    ids, rows = Tokenizer.from_dir(checkpoint.path).vocab_size, checkpoint.config.talker.text_vocab_size
+    if ids > rows:
+        raise CheckpointError(
+            f"{checkpoint.path}: the tokenizer has ids up to {ids - 1}, but talker_config.text_vocab_size is {rows}; "
+            "the tokenizer files belong to another model"
+        )
 
 
 def _check_space(checkpoint: Checkpoint, folder: Path, precision: Precision) -> None:
@@ -161,7 +182,7 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
             write_codec_encoder(checkpoint, work / CODEC_ENCODER)
     report("tables", 0.8)
     _write_tables(checkpoint, work, tables)
-    folder = work / "tokenizer"
+    folder = work / TOKENIZER_FOLDER
     folder.mkdir()
     for file in (*TOKENIZER_FILES, "tokenizer.json"):
         if (checkpoint.path / file).is_file():
@@ -173,7 +194,7 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
 def _write_tables(checkpoint: Checkpoint, work: Path, computed: dict[str, npt.NDArray[np.float32]]) -> None:
     """Look-up tables keep the checkpoint's own precision and stay memory-mapped."""
     shapes = table_shapes(checkpoint.config.talker)
-    stored = {name: checkpoint.main.get(name, shape) for name, shape in shapes.items()}
+    stored = {name: checkpoint.main.finite(name, shape) for name, shape in shapes.items()}
     write_safetensors(work / TABLES_FILE, {**stored, **computed}, {"format": "rtts-tables"})
 
 

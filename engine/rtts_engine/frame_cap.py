@@ -35,7 +35,11 @@ def default_max_frames(
     """
     if n_text_ids < 1:
         raise TextError("there is no text to speak; give at least one word")
-    return min(BASE_FRAMES + frames_per_id * n_text_ids, _hard_limit(max_new_tokens))
+    if max_new_tokens < 2:
+        raise RequestError(
+            f"max_new_tokens is {max_new_tokens}; expected at least 2 (one frame less is generated)"
+        )
+    return min(BASE_FRAMES + frames_per_id * n_text_ids, max_new_tokens - 1)
 
 
 def resolve_max_frames(
@@ -45,7 +49,9 @@ def resolve_max_frames(
     max_new_tokens: int,
     frames_per_id: int = FRAMES_PER_TEXT_ID,
 ) -> int:
-    """The caller's own frame cap, bounded by ``max_new_tokens - 1``; the default cap when ``requested`` is None.
+    """The caller's own frame cap, whatever ``max_new_tokens`` says; the default cap when ``requested`` is None.
+
+    An explicit argument goes before ``generation_config.json``, as in the official package.
 
     Raises:
         RequestError: ``requested`` is below 1, or as ``default_max_frames``.
@@ -55,12 +61,4 @@ def resolve_max_frames(
         return default_max_frames(n_text_ids, max_new_tokens=max_new_tokens, frames_per_id=frames_per_id)
     if requested < 1:
         raise RequestError(f"max_frames is {requested}; expected at least 1")
-    return min(requested, _hard_limit(max_new_tokens))
-
-
-def _hard_limit(max_new_tokens: int) -> int:
-    if max_new_tokens < 2:
-        raise RequestError(
-            f"max_new_tokens is {max_new_tokens}; expected at least 2 (one frame less is generated)"
-        )
-    return max_new_tokens - 1
+    return requested

@@ -23,7 +23,8 @@ from rtts_engine.talker import Predictor, Talker, TalkerOutput
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 
-StopReason = Literal["eos", "length_cap", "cancelled"]
+StopReason = Literal["eos", "length_cap", "cancelled", "error"]
+"""Why a stream ended: its end of speech, its cap, ``cancel``, or an exception while a frame was computed."""
 
 
 class FrameStream(Iterator[I32]):
@@ -78,12 +79,12 @@ class FrameStream(Iterator[I32]):
 
     @property
     def needs_text(self) -> bool:
-        """Whether the next frame has to wait for text to be pushed or closed."""
+        """Whether the next frame has to wait for text to be pushed or closed. Nothing waits at the cap."""
         if self.stop_reason is not None or self._cancelled or self._last is None:
             return False
         if self._row is None:
             self._row = self._prompt.feed.next_row()
-        return self._row is None
+        return self._row is None and self.frames < self.max_frames
 
     def cancel(self) -> None:
         """End the stream before its next frame, from any thread."""
@@ -98,28 +99,44 @@ class FrameStream(Iterator[I32]):
             raise RequestError(
                 "the next frame needs text that has not arrived; check needs_text before each frame"
             )
+        try:
+            frame = self._generate()
+        except BaseException:
+            # The caches have moved on without a frame: nothing that is right can follow.
+            self._stop("error")
+            raise
+        if frame is None:
+            raise StopIteration
+        return frame
+
+    def _generate(self) -> I32 | None:
+        """The next frame, or None where the stream ends instead, for the reason that is then set."""
         output = self._advance()
+        if output is None:
+            self._stop("length_cap")
+            return None
         uniform = uniforms(self.seed, self.frames, self._config.talker.num_code_groups)
         first = self._first.choose(output.logits, self.frames, uniform[0])
         if first == self._config.talker.ids.eos:
             self._stop("eos")
-            raise StopIteration
+            return None
         if self.frames >= self.max_frames:
             self._stop("length_cap")
-            raise StopIteration
+            return None
         self._last = self._predictor.frame(
             output.hidden, first, lambda book, logits: choose(logits, self._draw, uniform[book])
         )
         self.frames += 1
         return self._last
 
-    def _advance(self) -> TalkerOutput:
-        """The talker's view of the next frame: the prompt's at first, then one step per frame."""
+    def _advance(self) -> TalkerOutput | None:
+        """The talker's view of the next frame: the prompt's at first, then one step per frame; None without text."""
         if self._state is None or self._last is None:
             self._state, output = self._talker.prefill(self._prompt.rows)
             self.prefilled_s = time.monotonic()
             return output
-        assert self._row is not None  # needs_text has fetched it
+        if self._row is None:
+            return None
         row = self._tables.frames(self._last[None])[0] + self._row
         self._row = None
         return self._talker.step(self._state, row)

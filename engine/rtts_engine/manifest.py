@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from rtts_engine.config import ModelConfig, parse_config
+from rtts_engine.config import ModelConfig, spoken_languages
+from rtts_engine.config_json import parse_config
 from rtts_engine.errors import ConfigError, ModelError
 from rtts_engine.graph.writer import PRECISIONS, Precision
 
@@ -17,6 +18,10 @@ MANIFEST_FILE = "model.json"
 FORMAT = 1
 """Version of the directory's layout; a model of another format must be converted again."""
 TABLES_FILE = "tables.safetensors"
+TOKENIZER_FOLDER = "tokenizer"
+TALKER, PREDICTOR, TEXT_PROJECTION, CODEC_DECODER = "talker", "predictor", "text_projection", "codec_decoder"
+CODEC_ENCODER, SPEAKER_ENCODER = "codec_encoder", "speaker_encoder"
+"""Stems of the graphs; the encoders are there in models that clone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,8 @@ class Manifest:
 
     @property
     def languages(self) -> list[str]:
-        """What a request may ask for: "auto" and every language that is not a dialect."""
-        return ["auto", *sorted(name for name in self.config.talker.languages if "dialect" not in name)]
+        """What a request may ask for, see ``spoken_languages``."""
+        return spoken_languages(self.config.talker.languages)
 
     @property
     def speakers(self) -> list[str]:

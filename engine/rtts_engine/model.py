@@ -9,13 +9,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine import convert
 from rtts_engine.cloning import VoiceCloner
 from rtts_engine.codec import CodecDecoder, CodecState
 from rtts_engine.errors import CheckpointError, ModelError, RequestError
 from rtts_engine.generate import FrameStream
 from rtts_engine.graph.writer import Precision
-from rtts_engine.manifest import TABLES_FILE, Manifest
+from rtts_engine.manifest import (
+    CODEC_DECODER,
+    PREDICTOR,
+    TABLES_FILE,
+    TALKER,
+    TEXT_PROJECTION,
+    TOKENIZER_FOLDER,
+    Manifest,
+)
 from rtts_engine.prompt import CloneVoice, LivePrompt, PromptBuilder, PromptSpec
 from rtts_engine.request import Settings, SpeechRequest
 from rtts_engine.runtime import Net, check_environment
@@ -54,15 +61,15 @@ class Model:
         self.threads = threads
         config, precision = manifest.config, manifest.precision
         talker = config.talker
-        self.tables = Tables(tables, self._net(convert.TEXT_PROJECTION, precision, threads.ar), talker)
-        self.talker = Talker(self._net(convert.TALKER, precision, threads.ar), talker)
-        self.predictor = Predictor(self._net(convert.PREDICTOR, precision, threads.ar), talker, self.tables)
-        decoder = self._net(convert.CODEC_DECODER, precision, threads.codec)
+        self.tables = Tables(tables, self._net(TEXT_PROJECTION, precision, threads.ar), talker)
+        self.talker = Talker(self._net(TALKER, precision, threads.ar), talker)
+        self.predictor = Predictor(self._net(PREDICTOR, precision, threads.ar), talker, self.tables)
+        decoder = self._net(CODEC_DECODER, precision, threads.codec)
         self.codec = CodecDecoder(decoder, config.codec, tables.with_prefix("codec."))
-        self.tokenizer = Tokenizer.from_dir(path / "tokenizer")
+        self.tokenizer = Tokenizer.from_dir(path / TOKENIZER_FOLDER)
         spec = PromptSpec(
             kind=config.kind,
-            size=config.size,
+            instructable=config.instructable,
             codec_ids=talker.ids,
             text_ids=config.text_ids,
             languages=talker.languages,
@@ -98,7 +105,7 @@ class Model:
 
     @property
     def sample_rate_hz(self) -> int:
-        """24000."""
+        """Of the sound that comes out: 24000."""
         return self.manifest.config.codec.sample_rate_hz
 
     def frames(self, request: SpeechRequest) -> FrameStream:

@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.config import CodecIds, ModelKind, TextIds
+from rtts_engine.config import CodecIds, ModelKind, TextIds, spoken_languages
 from rtts_engine.errors import CheckpointError, RequestError, TextError, VoiceError
+from rtts_engine.text_feed import TextFeed
 from rtts_engine.tokenizer import WHITESPACE, Tokenizer
 
 F32 = npt.NDArray[np.float32]
@@ -39,7 +39,6 @@ _log = logging.getLogger(__name__)
 _ASSISTANT = "<|im_start|>assistant\n"
 _USER = "<|im_start|>user\n"
 _END = "<|im_end|>\n"
-_FEED_BLOCK_IDS = 16
 
 
 class Embedder(Protocol):
@@ -68,8 +67,8 @@ class PromptSpec:
     """What prompts depend on, of a model."""
 
     kind: ModelKind
-    size: str
-    """``tts_model_size``: instructions do not reach a ``custom_voice`` model of size ``0b6``."""
+    instructable: bool
+    """Whether an instruction reaches the model; not the 0.6B ``custom_voice`` ones."""
     codec_ids: CodecIds
     text_ids: TextIds
     languages: Mapping[str, int]
@@ -148,61 +147,6 @@ class Prompt:
     """Ids of the spoken text, for the frame cap."""
 
 
-class TextFeed:
-    """Text rows for the generated frames, in order; ids may be pushed while frames are generated.
-
-    One thread may push and close while another takes rows: the queue's operations are atomic and the end is
-    read before the queue is.
-    """
-
-    def __init__(
-        self, embedder: Embedder, text_ids: TextIds, ids: Iterable[int], *, n_text_ids: int, closed: bool
-    ) -> None:
-        """``ids`` come first; with ``closed`` they are all, and nothing is added to them.
-
-        ``n_text_ids`` counts the spoken ids so far, those of the prompt included.
-        """
-        self._embedder = embedder
-        self._eos = text_ids.tts_eos
-        self._pad: F32 = embedder.text([text_ids.tts_pad])[0]
-        self._ids = deque(ids)
-        self._rows: deque[F32] = deque()
-        self._n_text_ids = n_text_ids
-        self._closed = closed
-
-    @property
-    def n_text_ids(self) -> int:
-        """Ids of the spoken text so far, for the frame cap."""
-        return self._n_text_ids
-
-    def push(self, ids: Sequence[int]) -> None:
-        """Appends text ids; RequestError after ``close``."""
-        if self._closed:
-            raise RequestError("the text of this utterance is closed; start a new one")
-        self._ids.extend(ids)
-        self._n_text_ids += len(ids)
-
-    def close(self) -> None:
-        """Ends the text: tts_eos follows the last id. Closing again has no effect."""
-        if not self._closed:
-            self._ids.append(self._eos)
-            self._closed = True
-
-    def next_row(self) -> F32 | None:
-        """(D,) row for the next frame, or None: the text is open and its next id is not known, so wait.
-
-        Filling the gap with tts_pad would be input that the model was not trained on.
-        """
-        closed = self._closed
-        if not self._rows:
-            block = [self._ids.popleft() for _ in range(min(len(self._ids), _FEED_BLOCK_IDS))]
-            if block:
-                self._rows.extend(self._embedder.text(block))
-        if self._rows:
-            return self._rows.popleft()
-        return self._pad if closed else None
-
-
 @dataclass(frozen=True, slots=True)
 class LivePrompt:
     """A prompt whose trailing text rows are made as they are needed."""
@@ -221,6 +165,7 @@ class PromptBuilder:
         self._spec = spec
         self._tokenizer = tokenizer
         self._embedder = embedder
+        self._pad: F32 = embedder.text([spec.text_ids.tts_pad])[0]
         self._role = _control_ids(tokenizer, _ASSISTANT, 3, "im_start_token_id", spec.text_ids.im_start)
         self._end = _control_ids(tokenizer, _END, 2, "im_end_token_id", spec.text_ids.im_end)
 
@@ -268,8 +213,7 @@ class PromptBuilder:
         """The prompt of a complete text with all its trailing rows; arguments and errors as ``plan``."""
         plan = self.plan(text, manner, layout=layout, literal=literal)
         rows = self._render(plan.rows, manner.voice)
-        pad = self._embedder.text([self._spec.text_ids.tts_pad])[0]
-        return Prompt(rows, self._embedder.text(plan.trailing), pad, plan.n_text_ids)
+        return Prompt(rows, self._embedder.text(plan.trailing), self._pad, plan.n_text_ids)
 
     def start(
         self, text: str, manner: Manner, *, layout: TextLayout | None = None, literal: bool = False
@@ -344,6 +288,8 @@ class PromptBuilder:
             raise VoiceError(
                 "the voice has reference codes but no transcript; clone it with its text, or drop the codes"
             )
+        if not literal:
+            self._check_length("the voice's transcript", ids)
         return ids
 
     def _instruct_ids(self, instruct: str | None, literal: bool) -> list[int]:
@@ -355,7 +301,7 @@ class PromptBuilder:
             raise RequestError(
                 "instruct: a base model takes no instruction; use a CustomVoice or VoiceDesign model"
             )
-        if self._spec.kind == "custom_voice" and self._spec.size == "0b6":
+        if not self._spec.instructable:
             _log.warning(
                 "instruct is ignored: the 0.6B CustomVoice models were not trained with instructions"
             )
@@ -369,8 +315,7 @@ class PromptBuilder:
     def _language_id(self, manner: Manner) -> int | None:
         """Codec id of the language tag; None is "auto"."""
         language = "auto" if manner.language is None else manner.language.lower()
-        # The official wrapper offers dialects through their speakers only.
-        names = ["auto", *sorted(name for name in self._spec.languages if "dialect" not in name)]
+        names = spoken_languages(self._spec.languages)
         if language not in names:
             raise RequestError(_unknown("language", manner.language or "", names))
         dialect = self._spec.dialects.get((manner.speaker or "").lower())
@@ -436,7 +381,12 @@ class PromptBuilder:
 
     def _live(self, plan: PromptPlan, voice: CloneVoice | None, closed: bool) -> LivePrompt:
         feed = TextFeed(
-            self._embedder, self._spec.text_ids, plan.trailing, n_text_ids=plan.n_text_ids, closed=closed
+            self._embedder.text,
+            plan.trailing,
+            eos=self._spec.text_ids.tts_eos,
+            pad=self._pad,
+            n_text_ids=plan.n_text_ids,
+            closed=closed,
         )
         return LivePrompt(self._render(plan.rows, voice), feed)
 

@@ -169,8 +169,9 @@ def check_environment() -> None:
 
 
 def releases_gil() -> bool:
-    """Whether another Python thread gets to run while a net computes (tens of milliseconds)."""
-    size, depth = 512, 24
+    """Whether another Python thread gets to run while a net computes (some tenths of a second)."""
+    # Long enough on a fast machine for several turns of a thread that Windows wakes every 16 ms.
+    size, depth = 512, 64
     lines = ["7767517", f"{depth + 1} {depth + 1}", "Input x 0 1 b0"]
     gemm = f"2=0 3=1 4=0 5=1 6=1 7=0 8={size} 9={size} 10=-1"
     lines += [f"Gemm g{i} 1 1 b{i} b{i + 1} {gemm}" for i in range(depth)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.config import GenerationDefaults, TalkerConfig
+from rtts_engine.config import CONTROL_IDS, MIN_TEMPERATURE, PENALTY_RANGE, GenerationDefaults, TalkerConfig
 from rtts_engine.errors import RequestError
 
 F32 = npt.NDArray[np.float32]
@@ -16,36 +16,32 @@ F64 = npt.NDArray[np.float64]
 
 MIN_FRAMES = 2
 """The reference's hard-wired ``min_new_tokens``."""
-SUPPRESSED_TAIL = 1024
-"""The last ids of the codec vocabulary are control ids; only EOS may be chosen among them."""
+
+_FALLBACK = GenerationDefaults()
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
     """How one code is chosen."""
 
-    do_sample: bool = True
-    temperature: float = 0.9
-    top_k: int = 50
+    do_sample: bool = _FALLBACK.do_sample
+    temperature: float = _FALLBACK.temperature
+    top_k: int = _FALLBACK.top_k
     """0 keeps all."""
-    top_p: float = 1.0
+    top_p: float = _FALLBACK.top_p
     """1 keeps all."""
 
-    def check(self, what: str) -> None:
-        """Raises ``RequestError`` naming the field that is out of range."""
-        rules = (
-            (
-                "temperature",
-                self.temperature,
-                0.0 < self.temperature < float("inf"),
-                "above 0 (greedy: do_sample off)",
-            ),
-            ("top_k", self.top_k, self.top_k >= 0, "0 (off) or more"),
-            ("top_p", self.top_p, 0.0 <= self.top_p <= 1.0, "between 0 and 1"),
-        )
-        for name, value, fine, expected in rules:
-            if not fine:
-                raise RequestError(f"{what}{name} is {value}, expected {expected}")
+    def check(self, prefix: str) -> None:
+        """Raises ``RequestError`` naming the field that is out of range; ``prefix`` goes before its name."""
+        if not MIN_TEMPERATURE <= self.temperature < math.inf:
+            raise RequestError(
+                f"{prefix}temperature is {self.temperature}, expected at least {MIN_TEMPERATURE:g} "
+                "(greedy: do_sample off)"
+            )
+        if self.top_k < 0:
+            raise RequestError(f"{prefix}top_k is {self.top_k}, expected 0 (off) or more")
+        if not 0.0 <= self.top_p <= 1.0:
+            raise RequestError(f"{prefix}top_p is {self.top_p}, expected 0 to 1 (off)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +50,17 @@ class Sampling:
 
     talker: Draw = Draw()
     predictor: Draw = Draw()
-    repetition_penalty: float = 1.05
+    repetition_penalty: float = _FALLBACK.repetition_penalty
     """On first codes already chosen in this utterance; the predictor has none."""
 
     def __post_init__(self) -> None:
         self.talker.check("")
         self.predictor.check("subtalker_")
-        if not 0.0 < self.repetition_penalty < float("inf"):
-            raise RequestError(f"repetition_penalty is {self.repetition_penalty}, expected above 0 (1 = off)")
+        low, high = PENALTY_RANGE
+        if not low <= self.repetition_penalty <= high:
+            raise RequestError(
+                f"repetition_penalty is {self.repetition_penalty}, expected {low:g} to {high:g} (1 = off)"
+            )
 
     @classmethod
     def from_defaults(cls, defaults: GenerationDefaults) -> Sampling:
@@ -81,9 +80,24 @@ class Sampling:
             predictor=replace(self.predictor, do_sample=False),
         )
 
-    def with_talker(self, **changes: Any) -> Sampling:
-        """The same rules with fields of the talker's draw changed."""
-        return replace(self, talker=replace(self.talker, **changes))
+    def with_talker(
+        self,
+        *,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        repetition_penalty: float | None = None,
+    ) -> Sampling:
+        """The same rules with what is given changed for the talker. Raises ``RequestError``: out of range."""
+        old = self.talker
+        talker = replace(
+            old,
+            temperature=old.temperature if temperature is None else temperature,
+            top_k=old.top_k if top_k is None else top_k,
+            top_p=old.top_p if top_p is None else top_p,
+        )
+        penalty = self.repetition_penalty if repetition_penalty is None else repetition_penalty
+        return replace(self, talker=talker, repetition_penalty=penalty)
 
 
 def probabilities(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F64]:
@@ -130,7 +144,7 @@ class FirstCode:
         self._eos = config.ids.eos
         self._sampling = sampling
         self._penalty = np.float32(sampling.repetition_penalty)
-        self._suppressed = np.arange(config.vocab_size - SUPPRESSED_TAIL, config.vocab_size)
+        self._suppressed = np.arange(config.vocab_size - CONTROL_IDS, config.vocab_size)
         self._suppressed = self._suppressed[self._suppressed != self._eos]
         self._seen = np.zeros(config.vocab_size, bool)
 

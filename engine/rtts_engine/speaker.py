@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.clip import SAMPLE_RATE_HZ, checked_clip
-from rtts_engine.config import SpeakerEncoderConfig
+from rtts_engine.clip import checked_clip
+from rtts_engine.config import SAMPLE_RATE_HZ, SpeakerEncoderConfig
 from rtts_engine.graph.speaker_encoder import minimum_frames
 from rtts_engine.runtime import Net
 

@@ -42,9 +42,8 @@ class Tables:
         self._projection = projection
         shapes = table_shapes(config)
         self._text = source.get(TEXT_TABLE, shapes[TEXT_TABLE])
-        self._codec = source.get(CODEC_TABLE, shapes[CODEC_TABLE])
         # The code tables are read 16 times a frame and are small: keep them widened.
-        self._codec_rows = self._codec.float32()
+        self._codec_rows = source.float32(CODEC_TABLE, shapes[CODEC_TABLE])
         self._acoustic_rows = [
             source.float32(acoustic_table(i), shapes[acoustic_table(i)])
             for i in range(config.num_code_groups - 1)

@@ -33,7 +33,7 @@ _STORAGE: dict[str, np.dtype[Any]] = {
 }
 _FLOATS = ("F32", "F16", "BF16")
 _MAX_HEADER_BYTES = 100_000_000
-_COPY_BYTES = 64 << 20
+_PIECE_BYTES = 64 << 20
 
 
 def widen(raw: npt.NDArray[Any], dtype: str) -> F32:
@@ -69,11 +69,21 @@ class Tensor:
         self._forget()
         return values
 
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinity; read in pieces, without keeping the pages."""
+        values = self.raw.reshape(-1)
+        for start in range(0, values.size, _PIECE_BYTES // 4):
+            piece = widen(values[start : start + _PIECE_BYTES // 4], self.dtype)
+            self._forget()
+            if not np.isfinite(piece).all():
+                return False
+        return True
+
     def copy_to(self, out: IO[bytes]) -> None:
         """Write the stored bytes to ``out`` in pieces, without keeping the pages."""
         data = self.raw.reshape(-1).view(np.uint8)
-        for start in range(0, data.size, _COPY_BYTES):
-            out.write(data[start : start + _COPY_BYTES].data)
+        for start in range(0, data.size, _PIECE_BYTES):
+            out.write(data[start : start + _PIECE_BYTES].data)
             self._forget()
 
     def _forget(self) -> None:
@@ -208,8 +218,18 @@ class TensorSource:
         """``get(name, shape)`` widened to a float32 copy; every value must be finite."""
         values = self.get(name, shape).float32()
         if not np.isfinite(values).all():
-            raise CheckpointError(f"{self.path}: tensor {name!r} holds NaN or infinity; the file is damaged")
+            raise self._not_finite(name)
         return values
+
+    def finite(self, name: str, shape: Sequence[int]) -> Tensor:
+        """``get(name, shape)`` as it is stored, for a table too large to widen; every value must be finite."""
+        tensor = self.get(name, shape)
+        if not tensor.is_finite():
+            raise self._not_finite(name)
+        return tensor
+
+    def _not_finite(self, name: str) -> CheckpointError:
+        return CheckpointError(f"{self.path}: tensor {name!r} holds NaN or infinity; the file is damaged")
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, Tensor | F32], metadata: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from rtts_engine.config import read_json
+from rtts_engine.config_json import read_json
 from rtts_engine.errors import CheckpointError, ConfigError, TextError
 
 SplitRule = Literal["qwen2", "mistral"]

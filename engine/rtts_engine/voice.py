@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from rtts_engine.errors import VoiceError
+from rtts_engine.files import atomic_path, reason
 from rtts_engine.prompt import CloneVoice
 
 F32 = npt.NDArray[np.float32]
@@ -40,16 +39,11 @@ class Voice:
             tensors["ref_codes"] = self.prompt.ref_codes.astype(np.int32)
             metadata["ref_text"] = self.prompt.ref_text or ""
         data = save(tensors, metadata=metadata)
-        temporary = None
         try:
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-                temporary = Path(file.name)
-                file.write(data)
-            os.replace(temporary, path)
+            with atomic_path(path) as temporary:
+                temporary.write_bytes(data)
         except OSError as error:
-            if temporary is not None:
-                temporary.unlink(missing_ok=True)
-            raise VoiceError(f"{path}: cannot be written ({error.strerror or error})") from None
+            raise VoiceError(f"{path}: cannot be written ({reason(error)})") from None
 
     @classmethod
     def load(cls, path: Path) -> Voice:

@@ -16,7 +16,7 @@ MAX_REFERENCE_SECONDS = 120.0
 
 def clone(
     reference: Annotated[
-        Path, typer.Argument(metavar="REF.wav", help="A clean clip of one speaker, 3 to 30 s.")
+        Path, typer.Argument(metavar="REF.wav", help="A clean clip of one speaker, 3 to 20 s.")
     ],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="VOICE.safetensors", help="Where to save the voice.")

@@ -29,7 +29,7 @@ PrecisionOption = Annotated[
         "--precision",
         metavar="P",
         callback=_precision,
-        help="Of the weights: fp32, fp16, bf16, int8 or int4.",
+        help="Of the weights: fp32, fp16, bf16 or int8.",
     ),
 ]
 

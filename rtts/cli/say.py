@@ -8,7 +8,7 @@ import logging
 import math
 import secrets
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -223,18 +223,16 @@ def _sampling(
     """The model's own rules with what the command line changes; the code predictor's stay, but for ``--greedy``."""
     from rtts_engine.sampling import Sampling
 
-    rules = Sampling.from_defaults(loaded.manifest.config.generation)
-    changes = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    rules = rules.with_talker(**{name: value for name, value in changes.items() if value is not None})
-    if repetition_penalty is not None:
-        rules = replace(rules, repetition_penalty=repetition_penalty)
+    rules = Sampling.from_defaults(loaded.manifest.config.generation).with_talker(
+        temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=repetition_penalty
+    )
     return rules.greedy() if greedy else rules
 
 
 def _write_codes(path: Path, codes: I32) -> None:
     import numpy as np
 
-    from rtts.files import atomic_path, reason
+    from rtts_engine.files import atomic_path, reason
 
     try:
         with atomic_path(path) as temporary, temporary.open("wb") as file:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rtts.audio import SAMPLE_RATE_HZ, Audio, WavStream, to_pcm16
 from rtts.errors import AudioError, DeviceError
-from rtts.files import reason
+from rtts_engine.files import reason
 
 F32 = npt.NDArray[np.float32]
 Write = Callable[[F32], object]

@@ -92,6 +92,39 @@ CONFIG_FAULTS = [
     ("config.json", "talker_config.codec_eos_token_id", -1, "talker_config.codec_eos_token_id is -1"),
     ("config.json", "talker_config.codec_language_id", [], "talker_config.codec_language_id is []"),
     ("config.json", "talker_config.code_predictor_config.vocab_size", True, "vocab_size is True"),
+    ("config.json", "talker_config.num_code_groups", 8, "num_code_groups is 16, expected 8"),
+    ("config.json", "talker_config.spk_is_dialect", {"ryan": "klingon"}, "spk_is_dialect is {'ryan'"),
+    ("config.json", "talker_config.spk_id", {"ryan": 10**6}, "names with ids below talker_config.vocab_size"),
+    ("config.json", "talker_config.attention_bias", True, "expected False (nothing else is supported)"),
+    ("config.json", "tts_model_size", 6, "tts_model_size is 6, expected a string"),
+    (
+        "config.json",
+        "speaker_encoder_config.enc_channels",
+        [64, 64],
+        "enc_channels is [64, 64], expected as many",
+    ),
+    ("config.json", "speaker_encoder_config.enc_kernel_sizes", [5, 2, 3, 3, 1], "expected odd numbers"),
+    ("config.json", "speaker_encoder_config.enc_res2net_scale", 7, "expected a divisor of every inner"),
+    ("config.json", "speaker_encoder_config.enc_dilations", [1, 0, 1, 1, 1], "expected a list of positive"),
+    ("speech_tokenizer/config.json", "decoder_config.num_key_value_heads", 1, "num_key_value_heads is 1"),
+    (
+        "speech_tokenizer/config.json",
+        "decoder_config.decoder_dim",
+        100,
+        "decoder_dim is 100, expected a multiple",
+    ),
+    ("speech_tokenizer/config.json", "decoder_config.codebook_dim", 7, "codebook_dim is 7, expected an even"),
+    ("speech_tokenizer/config.json", "encoder_config.head_dim", 7, "encoder_config.head_dim is 7"),
+    ("speech_tokenizer/config.json", "encode_downsample_rate", 960, "encode_downsample_rate is 960"),
+    ("speech_tokenizer/config.json", "encoder_valid_num_quantizers", 8, "encoder_valid_num_quantizers is 8"),
+    ("generation_config.json", "do_sample", 1, "do_sample is 1, expected true or false"),
+    ("generation_config.json", "repetition_penalty", 1e39, "repetition_penalty is 1e+39"),
+    (
+        "config.json",
+        "talker_config.vocab_size",
+        1200,
+        "talker_config.vocab_size is 1200, expected at most 64",
+    ),
     ("config.json", "speaker_encoder_config.enc_dim", 7, "speaker_encoder_config.enc_dim is 7"),
     ("generation_config.json", "temperature", "hot", "temperature is 'hot'"),
     ("generation_config.json", "top_p", 3, "top_p is 3"),
@@ -174,12 +207,35 @@ def test_tensor_faults_are_found_before_anything_is_kept(
     assert list((tmp_path / "out").iterdir() if (tmp_path / "out").exists() else []) == []
 
 
-def test_nan_weights_are_refused(checkpoint: Path, tmp_path: Path) -> None:
-    tensor = Checkpoint.open(checkpoint).main.get("talker.model.norm.weight", (64,))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "talker.model.norm.weight",
+        "talker.model.text_embedding.weight",
+        "talker.code_predictor.model.codec_embedding.3.weight",
+    ],
+)
+@pytest.mark.parametrize("bits", [b"\xc0\x7f", b"\x80\xff"], ids=["nan", "-inf"])
+def test_weights_that_are_no_numbers_are_refused(
+    checkpoint: Path, tmp_path: Path, name: str, bits: bytes
+) -> None:
+    """In a graph as in a table: a table is copied as it is stored, without being widened."""
+    source = Checkpoint.open(checkpoint).main
+    tensor = source.get(name, source.extent(name)[0])
+    end = tensor.start + tensor.raw.nbytes
     data = bytearray((checkpoint / "model.safetensors").read_bytes())
-    data[tensor.start : tensor.start + 2] = b"\xc0\x7f"  # bfloat16 NaN
+    data[end - 2 : end] = bits  # bfloat16
     (checkpoint / "model.safetensors").write_bytes(data)
-    with pytest.raises(CheckpointError, match=r"talker\.model\.norm\.weight' holds NaN"):
+    with pytest.raises(CheckpointError, match=f"{name}' holds NaN"):
+        convert(checkpoint, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_tokenizer_with_more_ids_than_the_text_embedding_is_refused(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    edit_json(checkpoint / "vocab.json", lambda vocab: vocab.update({max(vocab, key=len): 10**6}))
+    with pytest.raises(CheckpointError, match=r"ids up to 1000000, but talker_config\.text_vocab_size is"):
         convert(checkpoint, tmp_path / "model")
 
 

@@ -13,10 +13,10 @@ import pytest
 from rtts_engine import convert as convert_module
 from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.convert import convert, source_hash
-from rtts_engine.errors import CheckpointError, ModelError
+from rtts_engine.errors import CheckpointError, ModelError, RequestError
 from rtts_engine.graph.writer import PRECISIONS, Precision
 from rtts_engine.manifest import MANIFEST_FILE, Manifest
-from rtts_engine.model import Model
+from rtts_engine.model import Model, Threads
 from tests.checkpoints import damage
 
 from .conftest import Models
@@ -163,6 +163,26 @@ def test_changed_contents_of_the_same_size_are_found_by_verify(converted: Path) 
     (converted / "predictor.bin").write_bytes(data)
     with pytest.raises(ModelError, match=r"predictor\.bin: contents changed"):
         manifest.verify(converted)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("tables.safetensors", r"tables\.safetensors: header .*; convert the checkpoint again"),
+        ("talker.param", r"talker\.param: ncnn cannot read this graph; convert the checkpoint again"),
+        ("tokenizer/vocab.json", r"vocab\.json: .*; convert the checkpoint again"),
+    ],
+)
+def test_damage_that_leaves_the_size_is_one_clear_error(converted: Path, name: str, message: str) -> None:
+    (converted / name).write_bytes(b"\xff" * (converted / name).stat().st_size)
+    with pytest.raises(ModelError, match=message):
+        Model.load(converted)
+
+
+def test_threads_out_of_range() -> None:
+    for threads in ({"ar": 0}, {"codec": 257}):
+        with pytest.raises(RequestError, match="threads, expected 1 to 256"):
+            Threads(**threads)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,9 +26,9 @@ from rtts_engine.prompt import (
     Prompt,
     PromptBuilder,
     PromptSpec,
-    TextFeed,
     TextLayout,
 )
+from rtts_engine.text_feed import TextFeed
 from rtts_engine.text_stream import IncrementalTokenizer
 from rtts_engine.tokenizer import Tokenizer
 
@@ -42,7 +43,7 @@ TEXT = TextIds(
 )
 SPEC = PromptSpec(
     kind="base",
-    size="1b7",
+    instructable=False,
     codec_ids=CODEC,
     text_ids=TEXT,
     languages={"english": 71, "german": 72, "chinese": 73, "sichuan_dialect": 74},
@@ -53,9 +54,13 @@ SPEC = PromptSpec(
     max_text_ids=1_000_000,
 )
 SPEAKERS = replace(
-    SPEC, kind="custom_voice", speakers={"ryan": 91, "eric": 92}, dialects={"eric": "sichuan_dialect"}
+    SPEC,
+    kind="custom_voice",
+    instructable=True,
+    speakers={"ryan": 91, "eric": 92},
+    dialects={"eric": "sichuan_dialect"},
 )
-DESIGN = replace(SPEC, kind="voice_design")
+DESIGN = replace(SPEC, kind="voice_design", instructable=True)
 
 # A row is written (text id, codec entry); 0 is "nothing on this track".
 X_VECTOR, FRAME = -5, 5000
@@ -264,15 +269,12 @@ def test_empty_instruction_is_none(instruct: str | None) -> None:
 
 
 def test_small_custom_voice_drops_the_instruction_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    small = builder(replace(SPEAKERS, size="0b6"))
+    small = builder(replace(SPEAKERS, instructable=False))
     with caplog.at_level(logging.WARNING):
         assert small.plan(HELLO, Manner(instruct="sad")) == small.plan(HELLO, Manner())
     assert [record.message for record in caplog.records] == [
         "instruct is ignored: the 0.6B CustomVoice models were not trained with instructions"
     ]
-    assert (
-        builder(replace(DESIGN, size="0b6")).plan(HELLO, Manner(instruct="sad")).rows[0].text == TEXT.im_start
-    )
 
 
 # -- text ------------------------------------------------------------------------------------------------------------
@@ -384,6 +386,16 @@ def test_unfit_voice(voice: CloneVoice, message: str) -> None:
         builder().plan(HELLO, Manner(voice=voice))
 
 
+def test_nothing_that_is_spoken_or_heard_may_be_endless() -> None:
+    short = replace(SPEC, max_text_ids=N)
+    builder(short).plan(HELLO, Manner(voice=clone(2)))
+    with pytest.raises(TextError, match=rf"the text has {N + 1} tokens, at most {N}"):
+        builder(short).plan(f"{HELLO}!", Manner(voice=VOICE))
+    endless = replace(clone(2), ref_text=f"{HELLO}!")
+    with pytest.raises(TextError, match=rf"the voice's transcript has {N + 1} tokens"):
+        builder(short).plan(HELLO, Manner(voice=endless))
+
+
 def test_codes_of_any_integer_type() -> None:
     codes = clone(3).ref_codes
     assert codes is not None
@@ -485,11 +497,31 @@ def test_first_frame_does_not_wait_for_a_long_text() -> None:
     assert embedder.n_embedded < 50
 
 
-def test_feed_gives_rows_of_its_own_width() -> None:
-    feed = TextFeed(FakeEmbedder(), TEXT, [], n_text_ids=1, closed=True)
-    row = feed.next_row()
-    assert row is not None
-    assert row.shape == (4,)
+def test_rows_come_in_order_while_another_thread_pushes() -> None:
+    ids = list(range(1, 3000))
+    pad = np.zeros(4, np.float32)
+    feed = TextFeed(FakeEmbedder().text, [], eos=EOS, pad=pad, n_text_ids=0, closed=False)
+
+    def push() -> None:
+        for start in range(0, len(ids), 7):
+            feed.push(ids[start : start + 7])
+        feed.close()
+
+    pusher = threading.Thread(target=push)
+    pusher.start()
+    rows = []
+    while (row := feed.next_row()) is not pad:
+        if row is not None:
+            rows.append(row)
+    pusher.join()
+    assert read_ids(np.array(rows)) == [*ids, EOS]
+    assert feed.n_text_ids == len(ids)
+
+
+def test_a_closed_feed_without_ids_pads() -> None:
+    pad = np.zeros(4, np.float32)
+    feed = TextFeed(FakeEmbedder().text, [], eos=EOS, pad=pad, n_text_ids=1, closed=True)
+    assert feed.next_row() is pad
 
 
 # -- frame cap -------------------------------------------------------------------------------------------------------
@@ -507,7 +539,7 @@ def test_default_cap_is_generous_and_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("requested", "n", "limit", "expected"),
-    [(None, 1, 8192, 91), (5, 1, 8192, 5), (9000, 1, 8192, 8191), (9000, 1, 10, 9), (1, 1, 2, 1)],
+    [(None, 1, 8192, 91), (5, 1, 8192, 5), (9000, 1, 8192, 9000), (11, 1, 10, 11), (1, 1, 2, 1)],
 )
 def test_resolve(requested: int | None, n: int, limit: int, expected: int) -> None:
     assert resolve_max_frames(requested, n, max_new_tokens=limit) == expected

@@ -111,6 +111,9 @@ def test_first_code_rules(models: Models) -> None:
     ("make", "message"),
     [
         (lambda: Sampling(Draw(temperature=0.0)), "temperature is 0.0"),
+        (lambda: Sampling(Draw(temperature=1e-30)), "temperature is 1e-30, expected at least 1e-05"),
+        (lambda: Sampling().with_talker(top_k=-2), "top_k is -2"),
+        (lambda: Sampling().with_talker(repetition_penalty=1e39), r"repetition_penalty is 1e\+39"),
         (lambda: Sampling(predictor=Draw(top_k=-1)), "subtalker_top_k is -1"),
         (lambda: Sampling(Draw(top_p=1.5)), "top_p is 1.5"),
         (lambda: Sampling(Draw(temperature=float("nan"))), "temperature is nan"),
@@ -126,3 +129,26 @@ def test_defaults_come_from_the_generation_config() -> None:
     sampling = Sampling.from_defaults(GenerationDefaults(temperature=0.7, subtalker_top_k=9, do_sample=False))
     assert sampling.talker == Draw(False, 0.7, 50, 1.0)
     assert sampling.predictor == Draw(True, 0.9, 9, 1.0)
+
+
+def test_what_is_not_given_stays_with_the_model() -> None:
+    """An explicit argument goes before generation_config.json, and that before the built-in values."""
+    model = Sampling.from_defaults(GenerationDefaults(temperature=0.7, repetition_penalty=1.2, top_k=9))
+    changed = model.with_talker(temperature=0.5, top_p=0.8)
+    assert changed.talker == Draw(True, 0.5, 9, 0.8)
+    assert changed.repetition_penalty == 1.2
+    assert changed.predictor == model.predictor
+    assert model.with_talker(repetition_penalty=1.0).repetition_penalty == 1.0
+    assert model.with_talker() == model
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("temperature", [1e-5, 1e30])
+@pytest.mark.parametrize("penalty", [1e-3, 1e3])
+def test_the_ends_of_the_ranges_still_draw(models: Models, temperature: float, penalty: float) -> None:
+    config = models.get().manifest.config.talker
+    first = FirstCode(config, Sampling(Draw(temperature=temperature), repetition_penalty=penalty))
+    logits = np.random.default_rng(1).normal(0, 50, config.vocab_size).astype(np.float32)
+    for frame in range(5):
+        code = first.choose(logits, frame, 0.5)
+        assert code < config.vocab_size - 1024 or code == config.ids.eos

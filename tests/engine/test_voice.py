@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,14 @@ def test_x_vector_only(tmp_path: Path) -> None:
     loaded = Voice.load(tmp_path / "me.safetensors").prompt
     assert loaded.ref_codes is None
     assert loaded.ref_text is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_a_saved_voice_has_the_permissions_of_any_other_file(tmp_path: Path) -> None:
+    """A service that runs as another user must be able to read it."""
+    (tmp_path / "other").touch()
+    Voice("me", CloneVoice(X), "abc", "key").save(tmp_path / "me.safetensors")
+    assert (tmp_path / "me.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def test_unwritable_folder(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from rtts import doctor, store
 from rtts.cli import main
 from rtts.errors import RuntimeSetupError
 from rtts_engine import runtime
+from rtts_engine.manifest import MANIFEST_FILE
 
 
 def found(subject: str) -> list[doctor.Finding]:
@@ -70,7 +71,7 @@ def test_a_damaged_model_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("RTTS_HOME", str(tmp_path))
     broken = store.models_dir() / "broken-fp32"
     broken.mkdir(parents=True)
-    (broken / store.MANIFEST).write_text("{")
+    (broken / MANIFEST_FILE).write_text("{")
     findings = [finding for finding in found("models") if finding.level == "problem"]
     assert len(findings) == 1
     assert "broken-fp32" in findings[0].detail

@@ -10,6 +10,7 @@ import typer.main
 
 import rtts
 from rtts.cli.app import app
+from rtts_engine.graph.writer import PRECISIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "interfaces.md").read_text(encoding="utf-8")
 COMING = {"batch", "serve", "wyoming", "bench"}
@@ -61,3 +62,10 @@ def test_every_exported_name_exists_and_every_error_is_on_the_page() -> None:
             assert f"`{name}`" in PAGE or f"`rtts.{name}`" in PAGE
     with pytest.raises(AttributeError, match="nothing_like_this"):
         _ = rtts.nothing_like_this  # type: ignore[attr-defined]
+
+
+def test_the_page_says_which_precisions_are_coming() -> None:
+    listed = re.search(r"--precision ([^]]*)]", ROWS["convert"][0])
+    assert listed is not None
+    coming = set(re.findall(r"^`--precision (\w+)` is \*coming\*", PAGE, re.MULTILINE))
+    assert set(listed[1].split("\\|")) - coming == set(PRECISIONS)

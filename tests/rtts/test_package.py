@@ -15,6 +15,7 @@ import rtts
 from rtts import store
 
 ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "models" / store.DEFAULT_MODEL
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
@@ -54,7 +55,11 @@ def test_a_wheel_holds_both_packages_and_the_voice(tmp_path: Path, monkeypatch: 
     assert {
         "rtts/__init__.py",
         "rtts/py.typed",
+        "rtts/text/data/en.txt",
         "rtts_engine/runtime.py",
-        f"{model}/model.safetensors",
+        "rtts_engine/py.typed",
+        *(f"{model}/{file.relative_to(SHIPPED).as_posix()}" for file in SHIPPED.rglob("*") if file.is_file()),
     } <= names
+    licences = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
+    assert licences == {"LICENSE", f"models/{store.DEFAULT_MODEL}/LICENSE"}
     assert {name.partition("/")[0] for name in names if "dist-info" not in name} == {"rtts", "rtts_engine"}

@@ -14,7 +14,7 @@ from huggingface_hub import constants
 from rtts import hub as pulling
 from rtts import store
 from rtts.errors import CheckpointError, DownloadError, ModelError
-from rtts_engine.manifest import Manifest
+from rtts_engine.manifest import MANIFEST_FILE, Manifest
 from tests.checkpoints import write_checkpoint
 from tests.rtts.hub_server import Hub, serving
 
@@ -69,6 +69,17 @@ def test_an_installed_model_is_not_fetched_again(hub: Hub) -> None:
     path = pulling.pull(REPO)
     hub.status = 500
     assert pulling.pull(REPO) == path
+
+
+def test_an_installed_model_that_cannot_be_loaded_is_made_again(hub: Hub) -> None:
+    """Loading such a model says to convert it again: pulling it must do that."""
+    path = pulling.pull(REPO)
+    (path / MANIFEST_FILE).write_text('{"format": 0}')
+    assert pulling.pull(REPO) == path
+    Manifest.load(path).verify(path)
+    (path / "talker.bin").unlink()
+    assert pulling.pull(REPO) == path
+    Manifest.load(path).verify(path)
 
 
 def test_an_unknown_model_is_fetched_when_it_is_named(hub: Hub) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,29 @@ def test_figures_of_an_utterance(shipped: Model) -> None:
     assert metrics.ms_per_frame == pytest.approx(metrics.rtf * 80)
     loud = int(np.flatnonzero(np.abs(np.concatenate(chunks)) >= 0.01)[0])
     assert metrics.audible_ms == pytest.approx(metrics.ttfa_ms + loud / 24)
+
+
+@pytest.mark.parametrize("frames", [6, 7], ids=["last chunk is short", "last chunk is whole"])
+def test_a_slow_consumer_is_not_our_time(shipped: Model, frames: int) -> None:
+    speech = Speech(shipped, request(max_frames=frames), first_chunk_frames=1, chunk_frames=3)
+    seen = 0
+    for _ in speech:
+        seen += 1
+        time.sleep(0.4)
+    assert seen == 3
+    metrics = speech.metrics()
+    assert metrics.rtf is not None
+    assert metrics.rtf * metrics.audio_s < 0.4  # none of the three pauses
+    assert 0.8 < metrics.wall_s < 1.2  # the first two, which came before the last chunk
+    assert metrics.stop_reason == "length_cap"
+
+
+def test_leaving_at_the_last_chunk_of_an_ended_utterance(shipped: Model) -> None:
+    speech = Speech(shipped, request(max_frames=2), first_chunk_frames=5)
+    chunks = iter(speech)
+    next(chunks)
+    chunks.close()  # type: ignore[attr-defined]
+    assert speech.metrics().stop_reason == "length_cap"
 
 
 def test_leaving_early_counts_as_cancelled(shipped: Model) -> None:

@@ -13,7 +13,7 @@ import pytest
 from rtts import store
 from rtts.errors import CheckpointError, StoreError
 from rtts_engine.convert import convert
-from rtts_engine.manifest import Manifest
+from rtts_engine.manifest import MANIFEST_FILE, Manifest
 from tests.checkpoints import write_checkpoint
 
 
@@ -75,12 +75,12 @@ def test_another_ncnn_converts_again(
 def test_a_damaged_cache_is_made_again(own_home: Path, checkpoint: Path, damage: str) -> None:
     path = store.resolve(checkpoint)
     if damage == "manifest":
-        (path / store.MANIFEST).write_text("{}")
+        (path / MANIFEST_FILE).write_text("{}")
     elif damage == "weights":
         victim = next(path.glob("*.bin"))
         victim.write_bytes(victim.read_bytes()[:-4])
     else:
-        (path / store.MANIFEST).unlink()
+        (path / MANIFEST_FILE).unlink()
     assert store.resolve(checkpoint) == path
     Manifest.load(path).verify(path)
 
@@ -149,7 +149,7 @@ def test_installed_models_by_name(own_home: Path, checkpoint: Path) -> None:
     assert store.resolve("someone--tiny") == path
     assert store.resolve("someone/tiny") == path
     shutil.copytree(path, store.install_path("someone/tiny", "int8"))
-    manifest = store.install_path("someone/tiny", "int8") / store.MANIFEST
+    manifest = store.install_path("someone/tiny", "int8") / MANIFEST_FILE
     manifest.write_text(manifest.read_text().replace('"precision": "fp32"', '"precision": "int8"'))
     with pytest.raises(
         StoreError, match=r"several precisions; give one of someone--tiny-fp32, someone--tiny-int8"

@@ -245,9 +245,9 @@ class _Decoder:
         fused = [self._weight(f"{name}.self_attn.{p}_proj.weight", inner, c.hidden_size) for p in "qkv"]
         parts = g.split_at(g.linear(h, np.concatenate(fused)), [inner] * 3, 1)
         q, k, v = (g.permute(g.reshape(part, -1, c.num_heads, c.head_dim), 2) for part in parts)
-        q, k = (g.layer("RotaryEmbed", [part, cos, sin], {0: 0}) for part in (q, k))
+        q, k = (g.rope(part, cos, sin) for part in (q, k))
         k, v = self._with_past_rows(k, f"k{layer}"), self._with_past_rows(v, f"v{layer}")
-        h = g.layer("SDPA", [q, k, v, mask], {5: 1, 6: c.head_dim**-0.5})
+        h = g.attention(q, k, v, mask, c.head_dim**-0.5)
         h = g.reshape(g.permute(h, 2), -1, inner)
         x = g.add(
             x, g.linear(h, self._scaled(f"{name}.self_attn.o_proj", f"{name}.self_attn_layer_scale", inner))
@@ -301,10 +301,10 @@ class _Decoder:
         alpha = np.exp(self._weight(f"{name}.alpha", channels).astype(np.float64))
         beta = 1.0 / (np.exp(self._weight(f"{name}.beta", channels).astype(np.float64)) + 1e-9)
         if g.precision in ("bf16", "fp16") or beta.max() > _LARGEST_FOLDED_BETA:
-            sine = g.layer("UnaryOp", [g.multiply(x, g.constant(alpha.astype(np.float32)))], {0: 9})
-            square = g.layer("UnaryOp", [sine], {0: 4})
+            sine = g.unary(g.multiply(x, g.constant(alpha.astype(np.float32))), "sin")
+            square = g.unary(sine, "square")
             return g.add(x, g.multiply(square, g.constant(beta.astype(np.float32)))), None
-        cosine = g.layer("UnaryOp", [g.multiply(x, g.constant((2 * alpha).astype(np.float32)))], {0: 10})
+        cosine = g.unary(g.multiply(x, g.constant((2 * alpha).astype(np.float32))), "cos")
         half = (0.5 * beta).astype(np.float32)
         return g.add(x, g.multiply(cosine, g.constant(-half))), half.astype(np.float64)
 

@@ -197,9 +197,9 @@ class _Encoder:
         fused = [self._weight(f"{name}.self_attn.{p}_proj.weight", inner, hidden) for p in "qkv"]
         parts = g.split_at(g.linear(h, np.concatenate(fused)), [inner] * 3, 1)
         q, k, v = (g.permute(g.reshape(part, -1, c.num_heads, c.head_dim), 2) for part in parts)
-        q, k = (g.layer("RotaryEmbed", [part, cos, sin], {0: 0}) for part in (q, k))
-        past = [g.input(f"pk{layer}"), g.input(f"pv{layer}")]
-        h, keys, values = g.layers("SDPA", [q, k, v, mask, *past], 3, {5: 1, 6: c.head_dim**-0.5, 7: 1})
+        q, k = (g.rope(part, cos, sin) for part in (q, k))
+        past = (g.input(f"pk{layer}"), g.input(f"pv{layer}"))
+        h, keys, values = g.cached_attention(q, k, v, mask, c.head_dim**-0.5, past)
         g.output(keys, f"ck{layer}")
         g.output(values, f"cv{layer}")
         h = g.reshape(g.permute(h, 2), -1, inner)

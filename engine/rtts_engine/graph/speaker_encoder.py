@@ -113,12 +113,12 @@ class _SpeakerEncoder:
     def _deviation(self, x: Blob, mean: Blob, weights: Blob | None) -> Blob:
         """Standard deviation over time, population form, weighted if ``weights`` (C, 1, T) sum to 1."""
         g = self._g
-        square = g.layer("UnaryOp", [g.layer("BinaryOp", [x, mean], {0: 1})], {0: 4})
+        square = g.unary(g.subtract(x, mean), "square")
         if weights is None:
             variance = self._over_time(square, _MEAN)
         else:
             variance = self._over_time(g.multiply(square, weights), _SUM)
-        return g.layer("UnaryOp", [g.layer("Clip", [variance], {0: VARIANCE_FLOOR, 1: 3e38})], {0: 5})
+        return g.unary(g.layer("Clip", [variance], {0: VARIANCE_FLOOR, 1: 3e38}), "sqrt")
 
     def _pool(self, x: Blob, width: int) -> Blob:
         """Attentive statistics: (width, 1, T) to (2 width, 1, 1)."""

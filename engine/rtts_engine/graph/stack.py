@@ -45,11 +45,9 @@ def _attention(
     )
     keys = g.rms_norm(keys, tensors.float32(f"{prefix}self_attn.k_norm.weight", (head,)), config.rms_norm_eps)
     queries, keys, values = (g.permute(b, 2) for b in (queries, keys, values))  # (heads, n, head)
-    queries, keys = (g.layer("RotaryEmbed", [b, cos, sin], {0: 0}) for b in (queries, keys))
-    past = [g.input(f"pk{index}"), g.input(f"pv{index}")]
-    mixed, new_keys, new_values = g.layers(
-        "SDPA", [queries, keys, values, mask, *past], 3, {5: 1, 6: head**-0.5, 7: 1}
-    )
+    queries, keys = (g.rope(b, cos, sin) for b in (queries, keys))
+    past = (g.input(f"pk{index}"), g.input(f"pv{index}"))
+    mixed, new_keys, new_values = g.cached_attention(queries, keys, values, mask, head**-0.5, past)
     mixed = g.reshape(g.permute(mixed, 2), -1, heads * head)
     out = g.linear(mixed, tensors.float32(f"{prefix}self_attn.o_proj.weight", (width, heads * head)))
     return out, new_keys, new_values

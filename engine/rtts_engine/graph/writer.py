@@ -28,6 +28,8 @@ _TAG_F16 = np.uint32(0x01306B47)
 _TAG_INT8 = np.uint32(0x000D4B38)
 TO_END = -233
 """ncnn's "up to the end" in Slice and Crop."""
+_BINARY = {"add": 0, "subtract": 1, "multiply": 2}
+_UNARY = {"square": 4, "sqrt": 5, "sin": 9, "cos": 10}
 
 Params = Mapping[int, "int | float | Sequence[int]"]
 
@@ -252,10 +254,31 @@ class GraphWriter:
     # -- layers without weights --------------------------------------------------------------
 
     def add(self, a: Blob, b: Blob) -> Blob:
-        return self.layer("BinaryOp", [a, b], {0: 0})
+        return self.layer("BinaryOp", [a, b], {0: _BINARY["add"]})
+
+    def subtract(self, a: Blob, b: Blob) -> Blob:
+        return self.layer("BinaryOp", [a, b], {0: _BINARY["subtract"]})
 
     def multiply(self, a: Blob, b: Blob) -> Blob:
-        return self.layer("BinaryOp", [a, b], {0: 2})
+        return self.layer("BinaryOp", [a, b], {0: _BINARY["multiply"]})
+
+    def unary(self, x: Blob, function: Literal["square", "sqrt", "sin", "cos"]) -> Blob:
+        return self.layer("UnaryOp", [x], {0: _UNARY[function]})
+
+    def rope(self, x: Blob, cos: Blob, sin: Blob) -> Blob:
+        """Rotate-half RoPE of (heads, n, head_dim); cos and sin (n, head_dim / 2)."""
+        return self.layer("RotaryEmbed", [x, cos, sin], {0: 0})
+
+    def attention(self, q: Blob, k: Blob, v: Blob, mask: Blob, scale: float) -> Blob:
+        """(heads, n, head_dim) of queries against all keys; ``mask`` (n, keys) is added to the scores."""
+        return self.layer("SDPA", [q, k, v, mask], {5: 1, 6: scale})
+
+    def cached_attention(
+        self, q: Blob, k: Blob, v: Blob, mask: Blob, scale: float, past: tuple[Blob, Blob]
+    ) -> tuple[Blob, Blob, Blob]:
+        """The same behind the keys and values of ``past``; returns the output and the grown caches (opaque)."""
+        out, keys, values = self.layers("SDPA", [q, k, v, mask, *past], 3, {5: 1, 6: scale, 7: 1})
+        return out, keys, values
 
     def silu(self, x: Blob) -> Blob:
         return self.layer("Swish", [x])
