@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 from rtts.audio import WavStream
 from rtts.errors import AudioError
-from rtts.files import atomic_path, reason
 from rtts.stream.session import Session
+from rtts_engine.files import atomic_path, reason
 
 
 async def write_wav(session: Session, path: str | Path) -> Path:
