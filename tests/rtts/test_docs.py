@@ -63,6 +63,10 @@ def test_example_latency() -> None:
     run_example("latency.py")
 
 
+def test_example_barge_in() -> None:
+    run_example("barge_in.py")
+
+
 def test_every_example_has_a_test() -> None:
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
     tested = set(re.findall(r'run_example\("(\w+\.py)"', tests))
