@@ -60,7 +60,7 @@ class BargeInConfig:
     """Gain of the assistant while ducked (0 silences it, 1 leaves it alone)."""
     playback_guard: PlaybackGuard = "strict"
     """At the start of playback, while the echo guard knows nothing yet: ``strict`` doubles the frames of an onset and
-    the speech of a commit, ``ignore`` lets nothing interrupt, ``off`` changes nothing."""
+    the speech of a commit, with ``ignore`` voice counts for nothing, ``off`` changes nothing."""
     playback_guard_ms: float = 500.0
     """How long ``playback_guard`` holds after the assistant starts to speak."""
     gate_db: float = 6.0

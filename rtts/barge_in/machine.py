@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
-from rtts.barge_in.config import BargeInConfig
+from rtts.barge_in.config import BargeInConfig, PlaybackGuard
 
 Action = Literal["duck", "commit", "resume"]
 Reason = Literal["onset", "speech", "pause", "limit", "finished"]
@@ -15,6 +15,8 @@ Reason = Literal["onset", "speech", "pause", "limit", "finished"]
 ``finished`` (the assistant stopped by itself) resume."""
 
 VOICE_PROBABILITY = 0.5
+_TOLERANCE_S = 1e-6
+"""Sums of frame lengths are not exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class BargeInMachine:
         self._arm(now_s, speaking)
         if not self._armed:
             return self._resume(now_s, "finished")
-        if now_s < self._cool_until_s:
+        if not _reached(now_s, self._cool_until_s) or self._guard(now_s) == "ignore":
             self._forget()
             return None
         is_voice = voice >= VOICE_PROBABILITY and not echo
@@ -92,10 +94,10 @@ class BargeInMachine:
         """Resume if it is time to; for when no frames come, at ``deadline_s``."""
         self._now_s = max(self._now_s, t_s)
         deadline_s = self.deadline_s
-        if self._duck_s is None or deadline_s is None or self._now_s < deadline_s:
+        if self._duck_s is None or deadline_s is None or not _reached(self._now_s, deadline_s):
             return None
         limit_s = self._duck_s + self._config.max_duck_ms / 1e3
-        return self._resume(self._now_s, "limit" if deadline_s == limit_s else "pause")
+        return self._resume(self._now_s, "limit" if deadline_s >= limit_s else "pause")
 
     def stop(self) -> Decision | None:
         """No frame follows: the resume that a duck is still owed."""
@@ -108,13 +110,14 @@ class BargeInMachine:
             self._armed_s = now_s
         self._armed = armed
 
-    def _strictness(self, at_s: float) -> int:
-        """2 while the playback guard is strict, otherwise 1."""
-        guarded = at_s < self._armed_s + self._config.playback_guard_ms / 1e3
-        return 2 if guarded and self._config.playback_guard == "strict" else 1
+    def _guard(self, at_s: float) -> PlaybackGuard:
+        """What the playback guard was at that time."""
+        over = _reached(at_s, self._armed_s + self._config.playback_guard_ms / 1e3)
+        return "off" if over else self._config.playback_guard
 
     def _count(self, now_s: float, is_voice: bool) -> None:
-        if now_s - self._last_voice_s > self._config.hangover_ms / 1e3:
+        pause_s = now_s - self._last_voice_s - (self._config.frame_ms / 1e3 if is_voice else 0.0)
+        if _reached(pause_s, self._config.hangover_ms / 1e3):
             self._forget()
         if is_voice:
             if not any(self._stretch):
@@ -128,15 +131,12 @@ class BargeInMachine:
         self._stretch.clear()
 
     def _is_onset(self, now_s: float) -> bool:
-        guarded = now_s < self._armed_s + self._config.playback_guard_ms / 1e3
-        if guarded and self._config.playback_guard == "ignore":
-            return False
-        factor = self._strictness(now_s)
+        factor = 2 if self._guard(now_s) == "strict" else 1
         recent = list(self._window)[-factor * self._config.onset_window :]
         return sum(recent) >= factor * self._config.onset_frames
 
     def _is_speech(self, duck_s: float) -> bool:
-        needed = self._min_frames * self._strictness(duck_s)
+        needed = self._min_frames * (2 if self._guard(duck_s) == "strict" else 1)
         return sum(list(self._stretch)[-max(1, 2 * needed) :]) >= needed
 
     def _duck(self, now_s: float) -> Decision:
@@ -153,3 +153,7 @@ class BargeInMachine:
         self._cool_until_s = now_s + self._config.cool_down_ms / 1e3
         self._forget()
         return decision
+
+
+def _reached(now_s: float, moment_s: float) -> bool:
+    return now_s >= moment_s - _TOLERANCE_S

@@ -7,25 +7,34 @@ import json
 import logging
 import math
 import secrets
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
 from rtts.cli.options import Debug, Model
-from rtts.errors import AudioError, RequestError, TextError
+from rtts.errors import AudioError, RequestError
 
 if TYPE_CHECKING:
-    from rtts.cli.sinks import Sink
+    from collections.abc import Callable, Iterator
+
+    from rtts.cli.sinks import Sink, Write
     from rtts.speech import I32, Metrics
+    from rtts.stream.config import StreamConfig
+    from rtts.stream.session import Session
+    from rtts.stream.tts import Tts
     from rtts_engine import model as engine_model
+    from rtts_engine.convert import Progress as Report
+    from rtts_engine.request import SpeechRequest
     from rtts_engine.sampling import Sampling
+
+    Open = Callable[[Tts, StreamConfig], Session]
 
 log = logging.getLogger(__name__)
 
 FRAMES_PER_SECOND = 12.5
+CHUNK_FRAMES = 12
 MAX_THREADS = 256
 DIGITS = {"audio_s": 3, "wall_s": 3, "rtf": 4, "ttfa_ms": 1, "audible_ms": 1, "ms_per_frame": 2}
 """Decimals of the figures that ``--json`` rounds."""
@@ -55,7 +64,9 @@ def _positive(value: float | None) -> float | None:
 
 
 def say(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to say; - reads standard input.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="What to say; - speaks standard input as it arrives.")
+    ],
     output: Annotated[
         str | None,
         typer.Option(
@@ -117,8 +128,11 @@ def say(
         int, typer.Option("--first-chunk-frames", min=1, max=4096, help="Frames in the first chunk.")
     ] = 1,
     chunk_frames: Annotated[
-        int, typer.Option("--chunk-frames", min=1, max=4096, help="Frames in every later chunk.")
-    ] = 12,
+        int | None,
+        typer.Option(
+            "--chunk-frames", min=1, max=4096, help="Frames in every later chunk. Default: 12; 1 to play."
+        ),
+    ] = None,
     json_: Annotated[
         bool, typer.Option("--json", help="Print one JSON object of figures on stdout.")
     ] = False,
@@ -132,14 +146,11 @@ def say(
     if device.startswith("vulkan"):
         raise RequestError(f"--device {device}: this version computes on the CPU only; use --device cpu")
     limit = _frame_limit(max_frames, max_seconds)
-    sinks = _sinks(output, play, stream)
+    sinks, plays = _sinks(output, play, stream)
     _check_codes(codes)
-    if text == "-":
-        text = _stdin()
 
-    from rtts.cli.display import progress
     from rtts.cli.loading import load
-    from rtts.speech import Speech, manner
+    from rtts.speech import manner
     from rtts_engine.request import Settings, SpeechRequest
 
     loaded = load(model, threads)
@@ -150,27 +161,109 @@ def say(
         max_frames=limit,
     )
     request = SpeechRequest(text, manner(voice, language, instruct), settings)
-    speech = Speech(loaded, request, first_chunk_frames=first_chunk_frames, chunk_frames=chunk_frames)
-    with contextlib.ExitStack() as stack:
-        report = stack.enter_context(progress("speaking"))
-        writes = [stack.enter_context(sink) for sink in sinks]
-        for chunk in speech:
-            for write in writes:
-                write(chunk)
-            report(f"{speech.frames / FRAMES_PER_SECOND:.1f} s", 0.0)
-    metrics = speech.metrics()
+    chunks = _Chunks(first_chunk_frames, chunk_frames, plays)
+    live = text == "-"
+    if live or _is_long(loaded, request):
+
+        def open_session(tts: Tts, config: StreamConfig) -> Session:
+            return tts.session(voice, language, settings.seed, config, instruct=instruct)
+
+        metrics, spoken = _speak_live(loaded, request, chunks, sinks, open_session, live=live)
+    else:
+        metrics, spoken = _speak_at_once(loaded, request, chunks, sinks)
     if metrics.stop_reason == "length_cap" and limit is None:
         log.warning("stopped after %.1f s, the limit for this text; is it all there?", metrics.audio_s)
     if codes is not None:
-        _write_codes(codes, speech.codes)
+        _write_codes(codes, spoken)
     if json_:
         print(json.dumps(_figures(loaded, metrics, settings.seed, live=stream or play)))
 
 
-def _sinks(output: str | None, play: bool, stream: bool) -> list[Sink]:
-    """The places to write to, checked as far as that goes without writing."""
+class _Chunks(NamedTuple):
+    first_frames: int
+    frames: int | None
+    plays: bool
+
+
+def _speak_at_once(
+    loaded: engine_model.Model, request: SpeechRequest, chunks: _Chunks, sinks: list[Sink]
+) -> tuple[Metrics, I32]:
+    """One utterance, as the official package would speak it. Returns its figures and codes."""
+    from rtts.speech import Speech
+
+    # A device that has got one frame needs the next one before that is over.
+    frames = chunks.frames or (1 if chunks.plays else CHUNK_FRAMES)
+    speech = Speech(loaded, request, first_chunk_frames=chunks.first_frames, chunk_frames=frames)
+    with _opened(sinks) as (writes, report):
+        for chunk in speech:
+            for write in writes:
+                write(chunk)
+            report(f"{speech.frames / FRAMES_PER_SECOND:.1f} s", 0.0)
+    return speech.metrics(), speech.codes
+
+
+def _speak_live(
+    loaded: engine_model.Model,
+    request: SpeechRequest,
+    chunks: _Chunks,
+    sinks: list[Sink],
+    open_session: Open,
+    *,
+    live: bool,
+) -> tuple[Metrics, I32]:
+    """Sentence by sentence, generated while it is written. ``live``: the text comes from standard input."""
+    import asyncio
+
+    import numpy as np
+
+    from rtts.cli.live import Ledger, LedgerEngine, live_config, pieces_of, speak, standard_input
+    from rtts.stream.engine import ModelEngine
+    from rtts.stream.tts import Tts
+
+    settings = request.settings
+    ledger = Ledger(settings.sampling, settings.text_layout, settings.max_frames)
+
+    async def run() -> Metrics:
+        # What was typed as an argument is spoken as it is; what another program writes may be markdown.
+        config = live_config(chunks.first_frames, chunks.frames or CHUNK_FRAMES, clean_text=live)
+        text = standard_input() if live else pieces_of(request.text)
+        async with (
+            Tts(LedgerEngine(ModelEngine(loaded), ledger), max_sessions=1) as tts,
+            open_session(tts, config) as session,
+        ):
+            with _opened(sinks) as (writes, report):
+                return await speak(session, text, writes, ledger, report)
+
+    metrics = asyncio.run(run())
+    return metrics, np.stack(ledger.codes).astype(np.int32)
+
+
+def _is_long(loaded: engine_model.Model, request: SpeechRequest) -> bool:
+    """Whether the speech of the text is likely to be longer than one utterance of this model can be."""
+    from rtts.stream.engine import FRAMES_PER_TEXT_ID
+
+    most = loaded.manifest.config.generation.max_new_tokens
+    n_ids = len(loaded.tokenizer.encode_spoken(request.text))
+    frames = n_ids * FRAMES_PER_TEXT_ID
+    if request.settings.max_frames is not None:
+        frames = min(frames, request.settings.max_frames)
+    return frames >= most or n_ids > most
+
+
+@contextlib.contextmanager
+def _opened(sinks: list[Sink]) -> Iterator[tuple[list[Write], Report]]:
+    from rtts.cli.display import progress
+
+    with contextlib.ExitStack() as stack:
+        report = stack.enter_context(progress("speaking"))
+        yield [stack.enter_context(sink) for sink in sinks], report
+
+
+def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bool]:
+    """The places to write to, checked as far as that goes without writing, and whether a sound device is among them."""
     from rtts.audio import FORMATS
     from rtts.cli import sinks
+    from rtts.local import load_sounddevice
 
     found: list[Sink] = []
     if output == "-":
@@ -183,24 +276,18 @@ def _sinks(output: str | None, play: bool, stream: bool) -> list[Sink]:
         if not path.parent.is_dir():
             raise AudioError(f"{path.parent}: no such folder; make it first")
         found.append(sinks.growing_file(path) if stream else sinks.whole_file(path))
-    if play or (output is None and sinks.has_device()):
-        sinks.load_sounddevice()
+    plays = play or (output is None and sinks.has_device())
+    if plays:
+        load_sounddevice()
         found.append(sinks.device())
     if not found:
         raise RequestError("there is no sound device here; write a file with -o out.wav")
-    return found
+    return found, plays
 
 
 def _check_codes(path: Path | None) -> None:
     if path is not None and not path.parent.is_dir():
         raise AudioError(f"{path.parent}: no such folder; make it first")
-
-
-def _stdin() -> str:
-    try:
-        return sys.stdin.buffer.read().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise TextError(f"standard input is not UTF-8 text (byte {error.start}); convert it first") from None
 
 
 def _frame_limit(max_frames: int | None, max_seconds: float | None) -> int | None:

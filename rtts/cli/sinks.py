@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rtts.audio import SAMPLE_RATE_HZ, Audio, WavStream, to_pcm16
 from rtts.errors import AudioError, DeviceError
+from rtts.stream.events import PcmChunk
+from rtts.stream.playback import PlaybackBuffer
 from rtts_engine.files import reason
 
 F32 = npt.NDArray[np.float32]
@@ -62,24 +63,42 @@ def raw_stdout() -> Iterator[Write]:
 
 @contextlib.contextmanager
 def device() -> Iterator[Write]:
-    """The default sound device; leaving the block waits until everything was heard."""
-    sounddevice = load_sounddevice()
+    """The default sound device; leaving the block waits until everything was heard.
+
+    The device's own thread plays, so that speech is generated while it is heard.
+    """
+    from rtts.local import Speaker  # needs the `local` extra
+
+    buffer = PlaybackBuffer()
+    speaker = Speaker(buffer)
+    made = 0
+
+    def require_device() -> None:
+        if (error := speaker.error) is not None:
+            raise error
+
+    def write(samples: F32) -> None:
+        nonlocal made
+        require_device()
+        buffer.push(PcmChunk(to_pcm16(samples), (0, 0), made / SAMPLE_RATE_HZ, 0))
+        made += len(samples)
+
     try:
-        output = sounddevice.OutputStream(samplerate=SAMPLE_RATE_HZ, channels=1, dtype="int16")
-        output.start()
-    except sounddevice.PortAudioError as error:
-        raise DeviceError(f"no sound device to play on ({error.args[0]}); write a file with -o") from None
-    try:
-        yield lambda samples: output.write(to_pcm16(samples))
-        output.stop()
-    except sounddevice.PortAudioError as error:
-        raise DeviceError(f"the sound device stopped ({error.args[0]}); write a file with -o") from None
+        speaker.start()
+        yield write
+        buffer.finish()
+        while not buffer.idle:
+            require_device()
+            time.sleep(min(0.2, max(0.01, buffer.buffered_s)))
+        time.sleep(buffer.latency_s)
     finally:
-        output.close(ignore_errors=True)
+        speaker.close()
 
 
 def has_device() -> bool:
     """Whether there is a default output device."""
+    from rtts.local import load_sounddevice
+
     try:
         sounddevice = load_sounddevice()
         sounddevice.query_devices(kind="output")
@@ -88,19 +107,3 @@ def has_device() -> bool:
     except (sounddevice.PortAudioError, ValueError):
         return False
     return True
-
-
-def load_sounddevice() -> Any:
-    """The sounddevice module.
-
-    Raises:
-        DeviceError: it or the PortAudio library is not installed.
-    """
-    try:
-        return importlib.import_module("sounddevice")
-    except ImportError:
-        raise DeviceError("playing needs the package sounddevice; run pip install 'rtts[local]'") from None
-    except OSError:
-        raise DeviceError(
-            "playing needs the PortAudio library; install it (Debian, Ubuntu: apt install libportaudio2)"
-        ) from None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from rtts.errors import RequestError
 from rtts.stream.events import PcmChunk
 
 I16 = npt.NDArray[np.int16]
@@ -93,10 +94,13 @@ class PlaybackBuffer:
         """The turn is complete: running out of sound is no underrun until the next chunk comes."""
         with self._lock:
             self._expecting = False
-            self._hole = 0  # nothing was missing: it was the end
+            if not self._chunks:
+                self._hole = 0  # nothing was missing: it was the end
 
     def duck(self, gain: float) -> None:
         """Play on at ``gain`` (0 to 1); the change is ramped over the next pull."""
+        if not 0.0 <= gain <= 1.0:
+            raise RequestError(f"gain is {gain}, expected 0 to 1")
         with self._lock:
             self._target_gain = gain
 
@@ -104,13 +108,18 @@ class PlaybackBuffer:
         """Drop everything older than ``generation``; what plays is faded out. Returns ``played_s``."""
         with self._lock:
             self._generation = max(self._generation, generation)
-            tail = self._front(FADE_SAMPLES, consume=False)
-            if len(tail):  # else an earlier interruption's fade may still be waiting
+            stale = [chunk.samples for chunk in self._chunks if chunk.generation < self._generation]
+            if stale and not len(
+                self._fade
+            ):  # else an earlier interruption's fade still plays, and nothing behind it
+                tail = np.concatenate(stale)[self._offset : self._offset + FADE_SAMPLES]
                 ramp = np.linspace(self._gain, 0.0, len(tail), dtype=np.float32)
                 self._fade = (tail * ramp).astype(np.int16)
-            self._chunks = deque(c for c in self._chunks if c.generation >= self._generation)
-            self._offset = 0
-            self._buffered = sum(len(c.samples) for c in self._chunks)
+            if stale:  # they are in front
+                self._offset = 0
+            for _ in stale:
+                self._chunks.popleft()
+            self._buffered = sum(len(chunk.samples) for chunk in self._chunks) - self._offset
             self._expecting = bool(self._chunks)
             self._hole = 0
             self._gain = self._target_gain = 1.0
@@ -173,7 +182,7 @@ class PlaybackBuffer:
         """Up to ``count`` samples for time that passes now, and the underrun that ended with them."""
         if not count:
             return np.zeros(0, np.int16), None
-        sound = self._front(count, consume=True)
+        sound = self._front(count)
         missing = self._count_hole(count, len(sound))
         with_gain = self._with_gain(sound)
         if len(sound):
@@ -204,8 +213,8 @@ class PlaybackBuffer:
                 return position + min(count, now - pulled)
         return self._trail[0][1] if self._trail else self._position
 
-    def _front(self, count: int, *, consume: bool) -> I16:
-        """Up to ``count`` samples from the front; they are played when consumed."""
+    def _front(self, count: int) -> I16:
+        """Up to ``count`` samples from the front, for good."""
         pieces = []
         left = count
         index, offset = 0, self._offset
@@ -215,16 +224,14 @@ class PlaybackBuffer:
             pieces.append(piece)
             left -= len(piece)
             offset += len(piece)
-            if consume:
-                self._position = round(chunk.t_start_s * SAMPLE_RATE_HZ) + offset
+            self._position = round(chunk.t_start_s * SAMPLE_RATE_HZ) + offset
             if offset == len(chunk.samples):
                 offset = 0
                 index += 1
-        if consume:
-            for _ in range(index):
-                self._chunks.popleft()
-            self._offset = offset
-            self._buffered -= count - left
+        for _ in range(index):
+            self._chunks.popleft()
+        self._offset = offset
+        self._buffered -= count - left
         return np.concatenate(pieces) if pieces else np.zeros(0, np.int16)
 
     def _with_gain(self, sound: I16) -> I16:

@@ -55,7 +55,8 @@ class Pump:
             await self._turn_over.wait()
         while self.running and not self._buffer.idle:
             await asyncio.sleep(max(_SHORTEST_WAIT_S, self._buffer.buffered_s))
-        await asyncio.sleep(self._buffer.latency_s)
+        while self.running and self._buffer.played_s < self._buffer.pulled_s:  # what the device holds
+            await asyncio.sleep(_SHORTEST_WAIT_S)
         error, self._untold = self._untold, None
         if error is not None:
             raise error

@@ -17,7 +17,8 @@ import pytest
 import soundfile
 
 import rtts
-from rtts.cli import main, sinks
+from rtts import local
+from rtts.cli import main
 from rtts.errors import DeviceError
 from tests.checkpoints import write_checkpoint
 
@@ -32,7 +33,7 @@ def no_sound_card(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise DeviceError("playing needs the PortAudio library; install it")
 
-    monkeypatch.setattr(sinks, "load_sounddevice", refuse)
+    monkeypatch.setattr(local, "load_sounddevice", refuse)
 
 
 def error_line(capfd: pytest.CaptureFixture[str]) -> str:

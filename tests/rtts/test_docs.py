@@ -63,8 +63,13 @@ def test_example_latency() -> None:
     run_example("latency.py")
 
 
+def test_example_barge_in() -> None:
+    run_example("barge_in.py")
+
+
 def test_every_example_has_a_test() -> None:
-    tested = set(re.findall(r'run_example\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    tested = set(re.findall(r'run_example\("(\w+\.py)"', tests))
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
 
 

@@ -1,0 +1,293 @@
+"""The session path of ``rtts say``: text that arrives bit by bit, or that is longer than one utterance can hold."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO
+
+import numpy as np
+
+from rtts.audio import SAMPLE_RATE_HZ
+from rtts.cli.sinks import Write
+from rtts.errors import RttsError, TextError
+from rtts.speech import AUDIBLE, I32, Metrics, count_underruns
+from rtts.stream.config import StreamConfig
+from rtts.stream.engine import Decoder, SpeechEngine, Utterance
+from rtts.stream.events import Done, PcmChunk
+from rtts.stream.session import Session
+from rtts_engine.prompt import Manner, TextLayout
+from rtts_engine.request import Settings
+from rtts_engine.sampling import Sampling
+
+READ_BYTES = 1 << 16
+PIECE_CHARS = 2000
+MAX_AHEAD_CHARS = 10_000
+"""Text that is read before it is spoken, some ten minutes of speech: input without end needs no memory without end."""
+
+
+@dataclass(eq=False)
+class Ledger:
+    """What the utterances of one command have in common: their settings, one limit, all codes."""
+
+    sampling: Sampling | None
+    text_layout: TextLayout | None
+    limit: int | None
+    """Frames that all utterances may have together."""
+    codes: list[I32] = field(default_factory=list)
+    """(16,) of every frame."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit is reached."""
+        return self.limit is not None and len(self.codes) >= self.limit
+
+
+class LedgerEngine:
+    """``SpeechEngine`` that speaks by a ledger."""
+
+    def __init__(self, engine: SpeechEngine, ledger: Ledger) -> None:
+        self._engine = engine
+        self._ledger = ledger
+        self.sample_rate_hz = engine.sample_rate_hz
+
+    def check(self, text: str, manner: Manner) -> None:
+        self._engine.check(text, manner)
+
+    def warm_up_manner(self) -> Manner | None:
+        return self._engine.warm_up_manner()
+
+    def utterance(self, text: str | None, manner: Manner, settings: Settings) -> Utterance:
+        settings = replace(settings, sampling=self._ledger.sampling, text_layout=self._ledger.text_layout)
+        return _LedgerUtterance(self._engine, self._ledger, text, manner, settings)
+
+    def decoder(self, manner: Manner) -> Decoder:
+        return self._engine.decoder(manner)
+
+
+class _LedgerUtterance:
+    """Not even opened when the limit is reached."""
+
+    def __init__(
+        self, engine: SpeechEngine, ledger: Ledger, text: str | None, manner: Manner, settings: Settings
+    ) -> None:
+        self._ledger = ledger
+        self._inner = None if ledger.full else engine.utterance(text, manner, settings)
+        self._capped = False
+
+    @property
+    def needs_text(self) -> bool:
+        return self._inner is not None and not self._ledger.full and self._inner.needs_text
+
+    @property
+    def expected_frames(self) -> int:
+        return self._inner.expected_frames if self._inner is not None else 0
+
+    @property
+    def prefilled_s(self) -> float | None:
+        return self._inner.prefilled_s if self._inner is not None else None
+
+    @property
+    def stop_reason(self) -> str | None:
+        if self._capped or self._inner is None:
+            return "length_cap"
+        return self._inner.stop_reason
+
+    def next_frame(self) -> I32 | None:
+        if self._inner is None or self._ledger.full:
+            self._capped = True
+            return None
+        frame = self._inner.next_frame()
+        if frame is not None:
+            self._ledger.codes.append(frame)
+        return frame
+
+    def push_text(self, text: str) -> None:
+        if self._inner is not None:
+            self._inner.push_text(text)
+
+    def close_text(self) -> None:
+        if self._inner is not None:
+            self._inner.close_text()
+
+    def cancel(self) -> None:
+        if self._inner is not None:
+            self._inner.cancel()
+
+
+def live_config(first_chunk_frames: int, chunk_frames: int, *, clean_text: bool) -> StreamConfig:
+    """A session's config for the flags of ``rtts say``. A pipe's reader may take all the time that it likes."""
+    return StreamConfig(
+        first_chunk_frames=min(first_chunk_frames, 300),
+        chunk_frames=min(chunk_frames, 300),
+        clean_text=clean_text,
+        text_timeout_s=3600.0,
+        consumer_timeout_s=86400.0,
+    )
+
+
+async def pieces_of(text: str) -> AsyncIterator[str]:
+    """``text`` bit by bit."""
+    for start in range(0, len(text), PIECE_CHARS):
+        yield text[start : start + PIECE_CHARS]
+
+
+async def standard_input(file: IO[bytes] | None = None) -> AsyncIterator[str]:
+    """UTF-8 text from ``file`` (standard input), as soon as it is there.
+
+    Raises:
+        TextError: it is not UTF-8.
+    """
+    source = file if file is not None else sys.stdin.buffer
+    # Unbuffered: the buffer's lock, held by a thread that waits for a key, would crash the interpreter at its end.
+    read: Callable[[int], bytes] = getattr(source, "raw", source).read
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[bytes | OSError] = asyncio.Queue()
+    wanted = threading.Semaphore(0)
+
+    def work() -> None:
+        while wanted.acquire():
+            data: bytes | OSError
+            try:
+                data = read(READ_BYTES) or b""
+            except OSError as error:
+                data = error
+            try:
+                loop.call_soon_threadsafe(arrived.put_nowait, data)
+            except RuntimeError:
+                return  # the loop is closed
+            if not data or isinstance(data, OSError):
+                return
+
+    # A thread of its own, because waiting for a key cannot be interrupted: it must not keep the program from ending.
+    threading.Thread(target=work, name="rtts-stdin", daemon=True).start()
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    taken = 0
+    while True:
+        wanted.release()
+        data = await arrived.get()
+        if isinstance(data, OSError):
+            raise data
+        try:
+            text = decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            # The position counts from the bytes that the decoder had kept from before.
+            kept = len(error.object) - len(data)
+            byte = taken - kept + error.start
+            raise TextError(f"standard input is not UTF-8 text (byte {byte}); convert it first") from None
+        taken += len(data)
+        for start in range(0, len(text), PIECE_CHARS):
+            yield text[start : start + PIECE_CHARS]
+        if not data:
+            return
+
+
+async def speak(
+    session: Session,
+    text: AsyncIterator[str],
+    writes: Sequence[Write],
+    ledger: Ledger,
+    report: Callable[[str, float], None],
+) -> Metrics:
+    """Feed ``text`` and write its sound as it comes. Text that stays away for long makes several turns of it.
+
+    Raises:
+        TextError: there was nothing to speak.
+        StreamError: speech failed.
+    """
+    tally = _Tally()
+    feeding = asyncio.ensure_future(_feed(session, text, tally))
+    try:
+        while True:
+            async for chunk in session:
+                samples = chunk.samples.astype(np.float32) / np.float32(32767)
+                for write in writes:
+                    write(samples)
+                tally.add(chunk)
+                report(f"{tally.samples / SAMPLE_RATE_HZ:.1f} s", 0.0)
+                if ledger.full and not feeding.done():
+                    feeding.cancel()
+                    session.end()
+            if session.done is not None:
+                tally.turns.append(session.done)
+            if feeding.done() and not session.pending:
+                break
+        if not feeding.cancelled():
+            feeding.result()
+    finally:
+        feeding.cancel()
+    if not ledger.codes:
+        raise TextError("there is no text to speak; give at least one word")
+    return tally.metrics(capped=ledger.full)
+
+
+async def _feed(session: Session, text: AsyncIterator[str], tally: _Tally) -> None:
+    try:
+        async for piece in text:
+            tally.start_s = tally.start_s or time.monotonic()
+            session.feed(piece)
+            tally.fed_chars += len(piece)
+            while tally.fed_chars - tally.spoken_chars > MAX_AHEAD_CHARS:
+                tally.progress.clear()
+                await tally.progress.wait()
+    except (RttsError, OSError):
+        await session.interrupt()
+        session.end()  # a turn that is over at once: nobody waits for more
+        raise
+    session.end()
+
+
+class _Tally:
+    """What the figures of ``--json`` need to know."""
+
+    def __init__(self) -> None:
+        self.start_s: float | None = None
+        self.fed_chars = 0
+        self.spoken_chars = 0
+        self.progress = asyncio.Event()
+        self.samples = 0
+        self.turns: list[Done] = []
+        self._chunks: list[tuple[float, int]] = []
+        self._audible: int | None = None
+
+    def add(self, chunk: PcmChunk) -> None:
+        """Count a chunk that was handed on."""
+        if self._audible is None:
+            loud = np.flatnonzero(np.abs(chunk.samples.astype(np.int32)) >= AUDIBLE * 32767)
+            self._audible = self.samples + int(loud[0]) if loud.size else None
+        self._chunks.append((time.monotonic(), len(chunk.samples)))
+        self.samples += len(chunk.samples)
+        self.spoken_chars = max(self.spoken_chars, chunk.text_span[1])
+        self.progress.set()
+
+    def metrics(self, *, capped: bool) -> Metrics:
+        """Figures of everything that was spoken; ``capped``: up to the limit."""
+        start_s = self.start_s or time.monotonic()
+        turns = [(turn, turn.metrics) for turn in self.turns if turn.metrics.frames]
+        frames = sum(figures.frames for _, figures in turns)
+        work_ms = sum(
+            figures.frames * ((figures.ar_ms_per_frame or 0.0) + (figures.codec_ms_per_frame or 0.0))
+            for _, figures in turns
+        )
+        slower_s = sum(figures.audio_s * (figures.rtf or 0.0) for _, figures in turns)
+        audio_s = self.samples / SAMPLE_RATE_HZ
+        ttfa_ms = (self._chunks[0][0] - start_s) * 1e3 if self._chunks else None
+        audible_ms = None
+        if ttfa_ms is not None and self._audible is not None:
+            audible_ms = ttfa_ms + self._audible / SAMPLE_RATE_HZ * 1e3
+        return Metrics(
+            stop_reason="length_cap" if capped or not turns else turns[-1][0].stop_reason,
+            frames=frames,
+            audio_s=audio_s,
+            wall_s=(self._chunks[-1][0] if self._chunks else time.monotonic()) - start_s,
+            rtf=slower_s / audio_s if audio_s else None,
+            ttfa_ms=ttfa_ms,
+            audible_ms=audible_ms,
+            ms_per_frame=work_ms / frames if frames else None,
+            underruns=count_underruns(self._chunks),
+        )
