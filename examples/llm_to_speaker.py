@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 import rtts
 from rtts.stream.writer import write_wav
 
-
 ANSWER = "Of course! Here is a **short** answer. It was spoken before it was complete."
 
 

@@ -14,7 +14,6 @@ from aiortc.contrib.media import MediaRecorder
 
 import rtts
 
-
 ANSWER = "Good morning! You are hearing this over a call."
 
 
