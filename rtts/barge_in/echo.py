@@ -16,7 +16,6 @@ from rtts.barge_in.frames import Frame
 from rtts.barge_in.vad import band_power, dbfs
 
 F32 = npt.NDArray[np.float32]
-F64 = npt.NDArray[np.float64]
 
 RATE_HZ = 8_000
 PLAYED_RATIO = 3
@@ -29,7 +28,8 @@ EARLY = RATE_HZ * 60 // 1000
 HELD = RATE_HZ * 4
 """Played samples that are remembered, so that microphone chunks may be seconds long."""
 SLIP_S = 0.1
-"""When the clocks have moved apart by more, the delay is learned anew."""
+SLIP_LASTS_S = 0.5
+"""When the clocks have moved apart by more, and for longer than a busy event loop explains, all is learned anew."""
 EMPHASIS = 0.9
 """First-order pre-emphasis: without it any two vowels resemble each other."""
 MEMORY = 0.12
@@ -83,6 +83,7 @@ class EchoGuard:
         self._rest = np.zeros(0, np.float32)
         self._heard = _Tape(WINDOW + 1)
         self._offset: int | None = None
+        self._slip_since_s: float | None = None
         self._frames = 0
         self._running = np.zeros(self._late + EARLY + 1)
         self._newest = np.zeros_like(self._running)
@@ -107,10 +108,18 @@ class EchoGuard:
         self._rest = sound[whole:]
         self._played.append(_decimated(sound[:whole], PLAYED_RATIO))
         offset = self._played.end - round(heard_s * RATE_HZ)
-        if self._offset is None or abs(offset - self._offset) > SLIP_S * RATE_HZ:
-            self._offset = offset
+        if self._offset is None or self._has_slipped(abs(offset - self._offset), heard_s):
+            self._offset, self._slip_since_s = offset, None
             self._running[:] = self._newest[:] = 0
             self._couplings.clear()
+
+    def _has_slipped(self, samples: int, heard_s: float) -> bool:
+        if samples <= SLIP_S * RATE_HZ:
+            self._slip_since_s = None
+            return False
+        if self._slip_since_s is None:
+            self._slip_since_s = heard_s
+        return samples > HELD // 2 or heard_s - self._slip_since_s > SLIP_LASTS_S
 
     def is_echo(self, frame: Frame, end_s: float, level_dbfs: float) -> bool:
         """Judge the next frame, whether or not it holds a voice.
