@@ -56,7 +56,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """The user took the turn. The last sample was audible at the buffer's ``last_sound_s + latency_s``."""
+    """The user took the turn. The last sample is heard at the buffer's ``last_sound_s + latency_s``."""
 
     heard: Heard
     """What was played of the turn."""

@@ -41,7 +41,8 @@ class PlaybackBuffer:
         self._record: deque[tuple[int, I16]] = deque()
         self._record_samples = 0
         self.last_sound_s: float | None = None
-        """``time.monotonic()`` of the last pull that got sound; it is heard ``latency_s`` later."""
+        """``time.monotonic()`` of the last pull that got sound or a fade; it is heard ``latency_s`` later. After an
+        interruption, a sink that resamples (``outlet``) has 8 ms of fade of its own in the pull behind that."""
         self._generation = 0
         self._expecting = False
         self._hole = 0
@@ -156,6 +157,8 @@ class PlaybackBuffer:
             faded = min(count, len(self._fade))
             out[:faded], self._fade = self._fade[:faded], self._fade[faded:]
             self._pulled += faded
+            if faded:
+                self.last_sound_s = time.monotonic()
             sound, missing = self._next(count - faded)
             out[faded : faded + len(sound)] = sound
         self._report(missing)
