@@ -97,26 +97,29 @@ class Desk:
                 self._schedule = ChunkSchedule(self._config, first=job.index == 0)
             self._in_hand.append(samples)
             self._waiting += len(samples)
-            ready = self._schedule.due(
-                len(self._in_hand),
-                self._held_s(),
-                self._workers.frame_cost_s(),
-                job.expected_frames,
-                ended=job.generated and not len(job.ring),
-            )
-            if not self.room():  # what is in hand would wait for the consumer, and the consumer for it
-                ready = len(self._in_hand)
-            if ready:
-                self._hand_over(job, ready)
+            while frames := self._due(job):
+                self._hand_over(job, frames)
+
+    def paused(self, job: Job) -> None:
+        self._hand_over_rest(job)
 
     def ended(self, job: Job) -> None:
-        with self._lock:
-            if job.generation == self._generation and job is self._job and self._in_hand:
-                self._hand_over(job, len(self._in_hand))
+        self._hand_over_rest(job)
         self._on_ended(job)
 
     def failed(self, job: Job, cause: BaseException) -> None:
         self._on_failed(job, cause)
+
+    def _due(self, job: Job) -> int:
+        if not self.room():  # what is in hand would wait for the consumer, and the consumer for it
+            return len(self._in_hand)
+        return self._schedule.due(
+            len(self._in_hand),
+            self._held_s(),
+            self._workers.frame_cost_s(),
+            job.expected_frames,
+            ended=job.generated and not len(job.ring),
+        )
 
     def _held_s(self) -> float:
         """Sound that the listener has or will get before anything that is still in hand."""
@@ -124,6 +127,11 @@ class Desk:
             return self._listener.buffered_s(time.monotonic())
         in_hand = sum(map(len, self._in_hand))
         return self.buffer.buffered_s + (self._waiting - in_hand) / SAMPLE_RATE_HZ
+
+    def _hand_over_rest(self, job: Job) -> None:
+        with self._lock:
+            if job.generation == self._generation and job is self._job and self._in_hand:
+                self._hand_over(job, len(self._in_hand))
 
     def _hand_over(self, job: Job, frames: int) -> None:
         samples = np.concatenate([self._in_hand.popleft() for _ in range(frames)])

@@ -45,7 +45,7 @@ class ChunkSchedule:
         *,
         ended: bool = False,
     ) -> int:
-        """How many of the frames in hand should be handed over now, 0 if none.
+        """How many of the frames in hand should be handed over now, 0 if none. Ask again when they were.
 
         Args:
             in_hand: frames decoded and not yet handed over.

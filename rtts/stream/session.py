@@ -275,7 +275,10 @@ class Session:
 
     def _submit(self, turn: Turn) -> None:
         """Give the workers the next sentences, as far ahead as the config allows."""
-        while turn.waiting and len(self._stream.jobs) <= self.config.prefetch_sentences:
+        while turn.waiting:
+            ahead = len(self._stream.jobs)
+            if ahead > self.config.prefetch_sentences and speakable(turn.waiting[0].text):
+                break
             segment = turn.waiting.popleft()
             self._start(turn, segment.text, segment.start, whole=True)
 

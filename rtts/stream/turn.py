@@ -169,7 +169,9 @@ class Turn:
         """Count a chunk: ``gap`` samples of silence and ``samples`` of a sentence. Returns the text it speaks."""
         before = self._marks[-1][1]
         sentence.samples += samples
-        spoken = self._behind(sentence) if last else sentence.start + sentence.spoken_chars()
+        spoken = sentence.start + sentence.spoken_chars()
+        if last or spoken == sentence.end:
+            spoken = self._behind(sentence)
         if gap:
             self._marks.append((self.end_sample + gap, max(before, sentence.start)))
         self.end_sample += gap + samples

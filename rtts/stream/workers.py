@@ -47,6 +47,10 @@ class Listener(Protocol):
         """One decoded frame (1920,)."""
         ...
 
+    def paused(self, job: Job) -> None:
+        """The job waits for text: what was delivered of it is all for now."""
+        ...
+
     def ended(self, job: Job) -> None:
         """The job's last frame was delivered; ``job.stop_reason`` says why."""
         ...
@@ -84,6 +88,8 @@ class Job:
         self.generated = False
         """The talker's part is done."""
         self.waiting_for_text = False
+        self.pause_untold = False
+        """The codec has yet to tell the listener that the talker waits for text."""
         self.inbox: deque[str | None] = deque()
         """Text for the talker's thread; None closes it."""
         self.stop_reason: str | None = None
@@ -127,6 +133,11 @@ class Stream:
     def busy(self) -> bool:
         """Whether it takes time from the others: it has work, and waits neither for text nor for its consumer."""
         return self.listener.room() and any(not job.waiting_for_text for job in list(self.jobs))
+
+    def lead_s(self, stage: str) -> float:
+        """Sound that the listener has, or gets without more work of this stage."""
+        ahead = sum(len(job.ring) for job in self.jobs) if stage == "talker" else 0
+        return self.listener.lead_s() + FRAME_S * ahead
 
 
 _Ready: TypeAlias = "Callable[[Stream], Job | None]"
@@ -249,7 +260,7 @@ class Workers:
         found = [(stream, job) for stream in self._streams if (job := ready(stream)) is not None]
         if len(found) < 2:  # the usual case: nothing to compare
             return found[0] if found else None
-        return min(found, key=lambda pair: (round(_lead_s(pair[0]), 2), pair[0].served[stage]))
+        return min(found, key=lambda pair: (round(pair[0].lead_s(stage), 2), pair[0].served[stage]))
 
     def _fail(self, stream: Stream, job: Job, error: Exception) -> None:
         with self._lock:
@@ -283,6 +294,9 @@ class Workers:
             else:
                 utterance.push_text(text)
         if job.stop_reason is None and utterance.needs_text:
+            with self._lock:
+                job.pause_untold = True
+                self._codec_work.notify()
             return
         job.waiting_for_text = False
         frame = None if job.stop_reason is not None else utterance.next_frame()
@@ -311,10 +325,16 @@ class Workers:
         job = stream.jobs[0] if stream.jobs else None
         if job is None or (len(job.ring) and not stream.listener.room()):
             return None
-        return job if len(job.ring) or job.generated else None
+        return job if len(job.ring) or job.generated or job.pause_untold else None
 
     def _step_codec(self, stream: Stream, job: Job) -> None:
         if not len(job.ring):
+            with self._lock:
+                paused = job.pause_untold and not job.generated
+                job.pause_untold = False
+            if paused:
+                stream.listener.paused(job)
+                return
             with self._lock:
                 if job not in stream.jobs:
                     return
@@ -347,8 +367,3 @@ class Workers:
                 job.dead = True
                 job.end("silence")
                 self._ar_work.notify()
-
-
-def _lead_s(stream: Stream) -> float:
-    """Sound that the listener has or is about to get."""
-    return stream.listener.lead_s() + FRAME_S * sum(len(job.ring) for job in stream.jobs)

@@ -110,7 +110,8 @@ class BufferMachine(RuleBasedStateMachine):
     def finish(self) -> None:
         self.buffer.finish()
         self.expecting = False
-        self.hole = 0
+        if not self.queue:
+            self.hole = 0
 
     @invariant()
     def figures_agree(self) -> None:

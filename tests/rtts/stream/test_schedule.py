@@ -55,11 +55,10 @@ def produce(
             cost.add(seconds)
         in_hand += 1
         ended = ends_known and i == len(costs) - 1
-        frames = schedule.due(
+        while frames := schedule.due(
             in_hand, listener.buffered_s(now), cost.seconds, expected or len(costs), ended=ended
-        )
-        assert 0 <= frames <= in_hand
-        if frames:
+        ):
+            assert 0 < frames <= in_hand
             hand(frames)
             in_hand -= frames
     if in_hand:

@@ -1,0 +1,132 @@
+"""Text that goes into the running talker: the codes of the finished text, however it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtts import StreamConfig, Tts
+from rtts.audio import to_pcm16
+from rtts.stream.events import SentenceStarted, Started
+from rtts.testing import FakeEngine
+from rtts_engine.request import Settings
+
+from .helpers import FRAME, MANNER, TEXT, check_spans, in_loop, speak
+
+CONFIG = StreamConfig(text_mode="token", clean_text=False)
+
+
+def whole(text: str, seed: int = 1) -> np.ndarray:
+    return to_pcm16(FakeEngine().offline(text, MANNER, Settings(seed=seed)))
+
+
+@pytest.mark.parametrize("step", [1, 2, 5, 1000])
+@in_loop
+async def test_any_split_is_the_whole_text(step: int) -> None:
+    engine = FakeEngine()
+    async with Tts(engine) as tts, tts.session(seed=1, config=CONFIG) as session:
+        spoken = await speak(session, [TEXT[i : i + step] for i in range(0, len(TEXT), step)])
+    np.testing.assert_array_equal(spoken.samples, whole(TEXT))
+    assert engine.spoken == [TEXT]
+    assert len(spoken.sentences) == 1
+    check_spans(spoken, TEXT)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_any_pace_and_configuration(data: st.DataObject) -> None:
+    text = data.draw(
+        st.text("ab ,.", min_size=1, max_size=30).filter(lambda text: any(map(str.isalpha, text)))
+    )
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=5)) | {0, len(text)})
+    config = StreamConfig(
+        text_mode="token",
+        clean_text=False,
+        ring_frames=data.draw(st.integers(1, 9)),
+        chunk_frames=data.draw(st.integers(1, 9)),
+        max_buffered_s=data.draw(st.sampled_from([0.2, 30.0])),
+    )
+
+    async def main() -> None:
+        async with Tts(FakeEngine()) as tts, tts.session(seed=3, config=config) as session:
+
+            async def feed() -> None:
+                for start, end in itertools.pairwise(cuts):
+                    session.feed(text[start:end])
+                    await asyncio.sleep(data.draw(st.sampled_from([0, 0.001, 0.003])))
+                session.end()
+
+            feeding = asyncio.create_task(feed())
+            sound = [chunk async for chunk in session]
+            await feeding
+        np.testing.assert_array_equal(np.concatenate([chunk.samples for chunk in sound]), whole(text, 3))
+
+    in_loop(main)()
+
+
+@in_loop
+async def test_speech_starts_before_the_text_ends() -> None:
+    async with Tts(FakeEngine()) as tts, tts.session(seed=1, config=CONFIG) as session:
+        chunks, samples = aiter(session), 0
+        for word in ("Hello ", "there, ", "my ", "friend."):
+            session.feed(word)
+            while samples < FRAME * len(word):  # no end, no full stop: and yet it is all spoken
+                samples += len((await anext(chunks)).samples)
+            samples -= FRAME * len(word)
+        session.end()
+        assert [chunk async for chunk in chunks] == []
+
+
+@in_loop
+async def test_cleaned_text_is_what_is_spoken() -> None:
+    text = "**Hello** there, [my](http://a.b) friend 🙂."
+    engine = FakeEngine()
+    async with Tts(engine) as tts, tts.session(seed=1, config=StreamConfig(text_mode="token")) as session:
+        spoken = await speak(session, list(text))
+    assert engine.spoken == ["Hello there, my friend."]
+    np.testing.assert_array_equal(spoken.samples, whole(engine.spoken[0]))
+    check_spans(spoken, text)
+
+
+@in_loop
+async def test_nothing_is_opened_for_marks_alone() -> None:
+    engine = FakeEngine()
+    async with Tts(engine) as tts, tts.session(seed=1, config=CONFIG) as session:
+        for text in ("", " ", "... ", "—"):
+            assert (await speak(session, text)).chunks == []
+        assert engine.spoken == []
+        spoken = await speak(session, [" ", "... ", "so?"])  # but they are part of what follows
+        np.testing.assert_array_equal(spoken.samples, whole(" ... so?"))
+
+
+@in_loop
+async def test_interrupted_open_text_is_gone() -> None:
+    engine = FakeEngine()
+    async with Tts(engine) as tts, tts.session(seed=1, config=CONFIG) as session:
+        for generation in range(50):
+            events = session.events()
+            session.feed("Hel")
+            if generation % 2:
+                await asyncio.sleep(0)
+                session.feed("lo")
+            await session.interrupt()
+            assert await anext(events) == Started(generation)
+            assert isinstance(await anext(events), SentenceStarted)
+        spoken = await speak(session, list(TEXT))
+        np.testing.assert_array_equal(spoken.samples, whole(TEXT))
+        assert session._stream.jobs == []
+
+
+@in_loop
+async def test_sessions_wait_for_their_own_text() -> None:
+    async with Tts(FakeEngine()) as tts:
+        idle = tts.session(config=CONFIG)
+        idle.feed("Hello")
+        async with tts.session(seed=1, config=CONFIG) as session:
+            np.testing.assert_array_equal((await speak(session, TEXT)).samples, whole(TEXT))
+        await idle.aclose()
