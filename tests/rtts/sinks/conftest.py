@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,24 +28,30 @@ class Pulse:
     @contextlib.contextmanager
     def recording(self) -> Iterator[Recording]:
         """Record what is played. A client that reads at low latency also keeps the null sink's clock fine."""
-        process = subprocess.Popen(
-            ["parec", "--device=rtts.monitor", "--rate=24000", "--channels=1", "--format=s16le", "--raw",
-             "--latency-msec=10"],
-            env=self.environment, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        try:
-            assert process.stdout is not None
-            process.stdout.read(960)  # it runs
-            recording = Recording()
-            yield recording
-            process.terminate()
-            data = process.stdout.read()
+        command = [
+            "parec",
+            "--device=rtts.monitor",
+            "--rate=24000",
+            "--channels=1",
+            "--format=s16le",
+            "--raw",
+        ]
+        recording = Recording()
+        # Into a file: in a pipe that nobody reads meanwhile, it would get stuck after a second.
+        with tempfile.TemporaryFile() as file:
+            process = subprocess.Popen([*command, "--latency-msec=10"], env=self.environment, stdout=file)
+            try:
+                deadline_s = time.monotonic() + 20
+                while os.fstat(file.fileno()).st_size < 960 and time.monotonic() < deadline_s:
+                    time.sleep(0.01)
+                yield recording
+                time.sleep(0.2)  # it is a little behind
+            finally:
+                process.terminate()
+                process.wait()
+            file.seek(0)
+            data = file.read()
             recording.samples = np.frombuffer(data[: len(data) // 2 * 2], "<i2").copy()
-        finally:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
 
 
 class Recording:

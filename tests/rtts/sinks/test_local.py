@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,41 +43,46 @@ async def spoken(text: str) -> np.ndarray:
         return np.concatenate([chunk.samples async for chunk in session])
 
 
-def find(sound: np.ndarray, recorded: np.ndarray) -> int:
-    """Where ``sound`` starts in ``recorded``."""
-    size = 1 << (len(sound) + len(recorded)).bit_length()
-    spectrum = np.fft.rfft(recorded.astype(float), size) * np.conj(np.fft.rfft(sound.astype(float), size))
-    return int(np.argmax(np.fft.irfft(spectrum, size)))
+def attempts(record: Callable[[], np.ndarray]) -> Iterator[np.ndarray]:
+    """Up to four recordings: with more work than cores, PulseAudio itself loses samples now and then."""
+    return (record() for _ in range(4))
+
+
+def contains(recorded: np.ndarray, sound: np.ndarray) -> bool:
+    """Whether ``sound`` was recorded sample for sample, with silence before and behind it."""
+    loud = np.flatnonzero(recorded)
+    if not len(loud):
+        return False
+    start = int(loud[0] - np.flatnonzero(sound)[0])
+    found = recorded[start : start + len(sound)]
+    return np.array_equal(found, sound) and not recorded[start + len(sound) :].any()
 
 
 # -- a real device ---------------------------------------------------------------------------
 
 
 def test_every_sample_reaches_the_device_in_order(pulse: Pulse) -> None:
-    async def test() -> None:
-        want = await spoken(TEXT)
-        with pulse.recording() as recording:
-            async with (
-                rtts.Tts(FakeEngine()) as tts,
-                tts.session(seed=1) as session,
-                Player(session, "pulse") as player,
-            ):
-                await session.speak(tokens(TEXT))
-                await player.drained()
-                assert player.sample_rate_hz == 24000
-                assert player.buffer.played_s == pytest.approx(len(want) / 24000)
-                assert 0.005 < player.latency_s < 0.3
-                underruns = player.underruns
-            await asyncio.sleep(0.2)  # the recorder is a little behind
-        start = find(want, recording.samples)
-        found = recording.samples[start : start + len(want)].astype(int)
-        if underruns == 0:
-            np.testing.assert_allclose(found, want, atol=1)
-        else:  # this machine was too busy for the device: nothing else may be missing
-            same = np.mean(np.abs(found - want) <= 1)
-            assert same > 0.3
+    want = asyncio.run(spoken(TEXT))
 
-    run(test)
+    async def play() -> None:
+        async with (
+            rtts.Tts(FakeEngine()) as tts,
+            tts.session(seed=1) as session,
+            Player(session, "pulse", latency_s=0.2) as player,
+        ):
+            await session.speak(tokens(TEXT))
+            await player.drained()
+            assert player.sample_rate_hz == 24000
+            assert player.buffer.played_s == pytest.approx(len(want) / 24000)
+            assert 0.01 < player.latency_s < 0.6
+
+    @attempts
+    def recorded() -> np.ndarray:
+        with pulse.recording() as recording:
+            run(play)
+        return recording.samples
+
+    assert any(contains(sound, want) for sound in recorded)
 
 
 def test_an_interruption_is_silent_after_the_device_latency(pulse: Pulse) -> None:
@@ -131,14 +135,20 @@ def test_stop_holds_and_start_goes_on(pulse: Pulse) -> None:
 
 
 def test_say_plays_on_the_default_device(pulse: Pulse, tmp_path: Any) -> None:
-    with pulse.recording() as recording:
-        path = tmp_path / "a.wav"
-        assert main(["say", "Hi.", "--seed", "1", "--max-frames", "10", "--play", "-o", str(path)]) == 0
-        time.sleep(0.2)
-    want, _ = soundfile.read(path, dtype="int16")
-    start = find(want, recording.samples)
-    found = recording.samples[start : start + len(want)].astype(int)
-    assert np.mean(np.abs(found - want) <= 1) > 0.9
+    path = tmp_path / "a.wav"
+
+    @attempts
+    def recorded() -> np.ndarray:
+        with pulse.recording() as recording:
+            assert main(["say", "Hi.", "--seed", "1", "--max-frames", "10", "--play", "-o", str(path)]) == 0
+        return recording.samples[recording.samples != 0]  # a busy machine makes holes
+
+    assert any(contains(sound, want[want != 0]) for sound in recorded for want in [pcm(path)])
+
+
+def pcm(path: Any) -> np.ndarray:
+    samples: np.ndarray = soundfile.read(path, dtype="int16")[0]
+    return samples
 
 
 def test_an_unknown_device_is_named_with_those_there_are(pulse: Pulse) -> None:
