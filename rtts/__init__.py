@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rtts import barge_in as barge_in
     from rtts import local as local
+    from rtts import testing as testing
     from rtts import webrtc as webrtc
     from rtts.audio import Audio as Audio
     from rtts.errors import AudioError as AudioError
@@ -64,12 +66,12 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 
-_SINKS = ("local", "webrtc")
-"""Modules that need an extra: ``rtts.webrtc.TtsTrack`` works without importing them, and only then needs them."""
+_MODULES = ("barge_in", "local", "testing", "webrtc")
+"""Imported on first use, too: ``rtts.webrtc.TtsTrack`` needs its extra only then."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _SINKS:
+    if name in _MODULES:
         return import_module(f"rtts.{name}")
     try:
         home = _HOME[name]
