@@ -111,8 +111,8 @@ class Desk:
         self._on_failed(job, cause)
 
     def _due(self, job: Job) -> int:
-        if not self.room():  # what is in hand would wait for the consumer, and the consumer for it
-            return len(self._in_hand)
+        if not self.room() and len(self._in_hand) > 1:
+            return len(self._in_hand) - 1  # it would wait for the consumer, and the consumer for it
         return self._schedule.due(
             len(self._in_hand),
             self._held_s(),
