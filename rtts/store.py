@@ -32,7 +32,7 @@ from rtts_engine.runtime import ncnn_version
 
 log = logging.getLogger(__name__)
 
-DEFAULT_MODEL = "pilot"
+DEFAULT_MODEL = "lark"
 """The voice that ships with the project: its folder in ``models/``. The only place that names it."""
 
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

@@ -123,11 +123,11 @@ def test_sampling_flags_reach_the_model(tmp_path: Path) -> None:
         path = tmp_path / "codes.npy"
         command = [
             "say",
-            "Hello there.",
+            "Hello there, how are you today?",
             "-o",
             str(tmp_path / "a.wav"),
             "--max-frames",
-            "8",
+            "40",
             "--codes",
             str(path),
         ]
