@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from rtts_engine.codec import CodecDecoder, CodecState
 from rtts_engine.generate import FrameStream
 from rtts_engine.model import Model
 from rtts_engine.prompt import LivePrompt, Manner
@@ -86,6 +88,8 @@ class SpeechEngine(Protocol):
         ...
 
 
+_VOICES = 8
+"""Voices whose codec state is kept."""
 FRAMES_PER_TEXT_ID = 4
 """Ordinary speech: 12.5 frames/s at about three ids a second (see ``rtts_engine.frame_cap``)."""
 
@@ -96,6 +100,8 @@ class ModelEngine:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.sample_rate_hz = model.sample_rate_hz
+        # Speaking behind a reference clip means to decode the clip first: once for a voice, not for every sentence.
+        self._start_state = lru_cache(maxsize=_VOICES)(model.codec_state)
 
     def check(self, text: str, manner: Manner) -> None:
         self._model.prompts.plan(text, manner)
@@ -113,13 +119,13 @@ class ModelEngine:
         return _WholeUtterance(self._model.stream(prompt, settings), prompt.feed.n_text_ids)
 
     def decoder(self, manner: Manner) -> Decoder:
-        return _StatefulDecoder(self._model, manner)
+        return _StatefulDecoder(self._model.codec, self._start_state(manner.voice).copy())
 
 
 class _StatefulDecoder:
-    def __init__(self, model: Model, manner: Manner) -> None:
-        self._codec = model.codec
-        self._state = model.codec_state(manner.voice)
+    def __init__(self, codec: CodecDecoder, state: CodecState) -> None:
+        self._codec = codec
+        self._state = state
 
     def decode(self, codes: I32) -> F32:
         return self._codec.decode(self._state, codes)

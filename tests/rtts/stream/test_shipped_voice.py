@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,6 +131,36 @@ async def test_the_engine_never_works_on_the_loops_thread(
             async with tts.session(config=StreamConfig(text_mode=mode)) as session:  # type: ignore[arg-type]
                 await speak(session, "Hello.")
     assert workers == {"rtts-talker", "rtts-codec"}
+
+
+@in_loop
+async def test_a_cloned_voice_behind_its_clip(base_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal to the offline result, and the clip is decoded once, not for every sentence."""
+    model = Model.load(base_model)
+    clip = (0.1 * np.random.default_rng(0).standard_normal(24000)).astype(np.float32)
+    voice, vector = model.clone(clip, "What the clip says."), model.clone(clip)
+    primed: list[object] = []
+    codec_state = model.codec_state
+    monkeypatch.setattr(model, "codec_state", lambda *args: primed.append(args) or codec_state(*args))
+    config = StreamConfig(max_frames_per_token=4)
+    async with rtts.open(model) as tts:
+        async with tts.session(voice, seed=2, config=config) as session:
+            spoken = await speak(session, "Hi. Bye.")
+        assert len(spoken.sentences) == 2
+        assert len(primed) == 1
+        with pytest.raises(RequestError, match="reference codes needs whole sentences"):
+            tts.session(voice, config=StreamConfig(text_mode="token"))
+        async with tts.session(vector, seed=2, config=StreamConfig(text_mode="token")) as session:
+            assert (await speak(session, "Hi.")).chunks
+        with pytest.raises(VoiceError):
+            tts.session()  # a Base model has no voice of its own
+    manner = Manner(language="auto", voice=voice.prompt)
+    sounds = []
+    for each in spoken.sentences:
+        settings = Settings(seed=each.seed, frames_per_text_id=4)
+        codes = np.array(list(model.frames(SpeechRequest(each.text, manner, settings))))
+        sounds.append(model.codec.decode(codec_state(voice.prompt), codes))
+    close(spoken.samples, joined(sounds, 0.12))
 
 
 @in_loop
