@@ -211,7 +211,7 @@ class BargeIn:
             raise RequestError("this barge-in is closed; make another one")
 
     def _attached(self) -> PlaybackBuffer:
-        buffer = self._session._buffer  # the session's own word on what is played
+        buffer = self._session.buffer  # the session's own word on what is played
         if buffer is None:
             raise RequestError(
                 "the session has no sink, so nobody knows what is played; make a TtsTrack or a Player of it, "

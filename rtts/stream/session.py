@@ -196,6 +196,11 @@ class Session:
         """Whether ``aclose`` was called: nothing comes any more."""
         return self._closed
 
+    @property
+    def buffer(self) -> PlaybackBuffer | None:
+        """The sink's buffer, once one is attached."""
+        return self._buffer
+
     def attach(self, buffer: PlaybackBuffer) -> None:
         """Tell the session which buffer its chunks go to, so that it knows what is played and can interrupt it."""
         self._require_open()
