@@ -80,6 +80,7 @@ def _arguments() -> argparse.Namespace:
     speak = stages.add_parser("speak", parents=[common])
     speak.add_argument("--seeds", type=int, default=1)
     speak.add_argument("--temperature", type=float, nargs="*", default=[0.7])
+    speak.add_argument("--every", type=int, default=1, help="take every n-th sentence")
     speak.add_argument("--longest", type=int, default=220)
     speak.add_argument("--waves", type=int, default=0, help="also store mu-law speech of the first sentences")
 
@@ -242,7 +243,7 @@ def _speak(a: argparse.Namespace, cfg: config.Config) -> None:
         for seed in range(a.seeds if t > 0 else 1)
     ]
     codes, figures = heldout.synthesise(
-        net, decoder, tokenizer, texts, trials, len(cfg.teacher.speakers), a.longest
+        net, decoder, tokenizer, texts, trials, len(cfg.teacher.speakers), a.longest, a.every
     )
     np.savez_compressed(a.out / "spoken.npz", **codes)  # type: ignore[arg-type]
     (a.out / "spoken.json").write_text(json.dumps(figures, indent=1))

@@ -55,9 +55,10 @@ def synthesise(
     trials: Sequence[Trial],
     speakers: int,
     longest: int,
+    every: int = 1,
     batch: int = 400,
 ) -> tuple[dict[str, npt.NDArray[np.uint8]], dict[str, dict[str, float]]]:
-    """Codes `{trial}/{line}_{speaker}` and figures per trial."""
+    """Codes `{trial}/{line}_{speaker}` of every n-th text, and figures per trial."""
     net.eval()
     device = net.codec_head.weight.device
     ids, codec = tokenizer.text_ids, CodecIds(net.codes)
@@ -65,7 +66,7 @@ def synthesise(
     codes: dict[str, npt.NDArray[np.uint8]] = {}
     figures: dict[str, dict[str, float]] = {}
     for trial in trials:
-        jobs = [(line, speaker) for speaker in range(speakers) for line in range(len(texts))]
+        jobs = [(line, speaker) for speaker in range(speakers) for line in range(0, len(texts), every)]
         unfinished = frames = 0
         for i in range(0, len(jobs), batch):
             part = jobs[i : i + batch]
