@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 
 import numpy as np
@@ -20,8 +22,12 @@ from rtts_engine.voice import Voice, voice_key
 F32 = npt.NDArray[np.float32]
 
 
+MAX_KEPT = 64
+"""Voices that are kept by the hash of what they were made from: a server clones the same clip again and again."""
+
+
 class VoiceCloner:
-    """The two encoders of a Base model."""
+    """The two encoders of a Base model. Threads may share it."""
 
     def __init__(self, manifest: Manifest, tables: TensorSource, load: Callable[[str], Net]) -> None:
         """``load`` opens a graph of the model's directory by its stem, as fp32.
@@ -38,6 +44,8 @@ class VoiceCloner:
         if manifest.has(CODEC_ENCODER):
             encoder_tables = tables.with_prefix(encoder_graph.PREFIX)
             self._encoder = CodecEncoder(load(CODEC_ENCODER), config.codec, encoder_tables)
+        self._kept: OrderedDict[str, CloneVoice] = OrderedDict()
+        self._lock = threading.Lock()
 
     def clone(self, samples: F32, transcript: str | None, name: str) -> Voice:
         """A voice from a clip (n,) of mono float32 samples at 24 kHz.
@@ -51,6 +59,19 @@ class VoiceCloner:
             AudioError: the clip is too short or too long, or holds NaN or infinity.
             VoiceError: a transcript was given, but it is empty or the model has no codec encoder.
         """
+        key = voice_key(samples, transcript, self._source_sha256)
+        with self._lock:
+            prompt = self._kept.get(key)
+        if prompt is None:
+            prompt = self._encode(samples, transcript)
+        with self._lock:
+            self._kept[key] = prompt
+            self._kept.move_to_end(key)
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return Voice(name, prompt, self._source_sha256, key)
+
+    def _encode(self, samples: F32, transcript: str | None) -> CloneVoice:
         codes = None
         if transcript is not None:
             if not transcript.strip():
@@ -58,5 +79,4 @@ class VoiceCloner:
             if self._encoder is None:
                 raise VoiceError("this model's codec has no encoder, so it clones without a transcript only")
             codes = self._encoder.encode(samples)
-        prompt = CloneVoice(self._speaker.embed(samples), codes, transcript)
-        return Voice(name, prompt, self._source_sha256, voice_key(samples, transcript, self._source_sha256))
+        return CloneVoice(self._speaker.embed(samples), codes, transcript)
