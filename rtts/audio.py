@@ -24,6 +24,8 @@ F32 = npt.NDArray[np.float32]
 I16 = npt.NDArray[np.int16]
 
 READ_BLOCK_SAMPLES = 1 << 18
+"""Of all channels together."""
+WRITE_BLOCK_SAMPLES = 1 << 16
 FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
 WAV_HEADER_BYTES = 44
 WAV_SIZE_LIMIT = 0xFFFFFFFF
@@ -52,16 +54,37 @@ class Audio:
         kind = FORMATS.get(target.suffix.lower())
         if kind is None:
             raise AudioError(f"{target}: unknown sound format {target.suffix!r}; use {', '.join(FORMATS)}")
-        subtype = "VORBIS" if kind == "OGG" else "PCM_16"
-        data: F32 | I16 = self.samples if kind == "OGG" else to_pcm16(self.samples)
-        encoded = io.BytesIO()  # libsndfile would hide why a write to disk failed
-        soundfile.write(encoded, data, self.sample_rate_hz, format=kind, subtype=subtype)
+        encoded = self._encoded(target, kind)
         try:
             with atomic_path(target) as temporary:
                 temporary.write_bytes(encoded.getbuffer())
         except OSError as error:
             raise AudioError(f"{target}: cannot be written ({reason(error)})") from None
+        except ValueError as error:  # a NUL in the name
+            raise AudioError(f"{str(target)!r}: cannot be written ({error})") from None
         return target
+
+    def _encoded(self, target: Path, kind: str) -> io.BytesIO:
+        """The file's contents; in memory, because libsndfile would hide why a write to disk failed."""
+        if np.ndim(self.samples) != 1 or not np.isfinite(self.samples).all():
+            raise AudioError(
+                f"{target}: not written: samples must be (n,) finite numbers; make the sound again"
+            )
+        subtype = "VORBIS" if kind == "OGG" else "PCM_16"
+        data: F32 | I16 = self.samples if kind == "OGG" else to_pcm16(self.samples)
+        encoded = io.BytesIO()
+        try:
+            with soundfile.SoundFile(
+                encoded, "w", self.sample_rate_hz, 1, format=kind, subtype=subtype
+            ) as file:
+                # The Vorbis encoder keeps a whole write on its stack: a minute or two of it crash the process.
+                for start in range(0, len(data), WRITE_BLOCK_SAMPLES):
+                    file.write(data[start : start + WRITE_BLOCK_SAMPLES])
+        except soundfile.SoundFileError as error:
+            raise AudioError(
+                f"{target}: {kind} at {self.sample_rate_hz} Hz cannot be made ({_detail(error)}); use a .wav file"
+            ) from None
+        return encoded
 
 
 def to_pcm16(samples: F32) -> I16:
@@ -100,8 +123,10 @@ def read_audio(path: str | Path, *, max_seconds: float = 3600.0) -> F32:
         ) from None
     except OSError as error:
         raise AudioError(f"{source}: cannot be read ({reason(error)})") from None
-    except ValueError as error:  # a NUL in the name
-        raise AudioError(f"{str(source)!r}: cannot be read ({error})") from None
+    except TypeError:  # what soundfile raises for the name of a headerless file
+        raise AudioError(f"{source}: raw samples without a header; use WAV, FLAC or Ogg") from None
+    except ValueError as error:  # a NUL or a byte that is not UTF-8 in the name
+        raise AudioError(f"{str(source)!r}: cannot be read ({error}); rename the file") from None
 
 
 def _read(source: Path, file: soundfile.SoundFile, max_seconds: float) -> F32:
@@ -116,14 +141,15 @@ def _read(source: Path, file: soundfile.SoundFile, max_seconds: float) -> F32:
         None if rate_hz == SAMPLE_RATE_HZ else soxr.ResampleStream(rate_hz, SAMPLE_RATE_HZ, 1, quality="HQ")
     )
     parts: list[F32] = []
+    frames = max(1, READ_BLOCK_SAMPLES // file.channels)
     while True:
-        block = file.read(READ_BLOCK_SAMPLES, dtype="float32", always_2d=True)
+        block = file.read(frames, dtype="float32", always_2d=True)
         if not np.isfinite(block).all():
             raise AudioError(
                 f"{source}: holds samples that are not numbers (NaN or infinity); export it again"
             )
         mono = block.mean(axis=1, dtype=np.float32)
-        last = len(block) < READ_BLOCK_SAMPLES
+        last = len(block) < frames
         parts.append(mono if stream is None else stream.resample_chunk(mono, last=last))
         if last:
             break

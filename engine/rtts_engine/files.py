@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -14,14 +15,29 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well, and vanishes otherwise.
 
     Raises:
-        OSError: the folder cannot be written, or the disk is full.
+        OSError: the folder cannot be written, the disk is full, or ``path`` is something else than a file.
     """
+    check_target(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_target(path: Path) -> None:
+    """Refuse what can be known to be no place for a file: a folder, a device, a pipe, or a folder that is closed.
+
+    A rename over a device would replace it, where the user may.
+
+    Raises:
+        OSError: with a reason to show.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "Not a regular file", str(path))
+    if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def reason(error: OSError) -> str:

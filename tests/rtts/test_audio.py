@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import stat
+import subprocess
 import sys
 import wave
 from pathlib import Path
@@ -209,3 +211,54 @@ def read_frames(path: Path) -> np.ndarray:
     with wave.open(str(path), "rb") as file:
         assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (24_000, 1, 2)
         return np.frombuffer(file.readframes(file.getnframes()), "<i2")
+
+
+def test_minutes_of_ogg_do_not_crash_the_encoder(tmp_path: Path) -> None:
+    """Two minutes in one write overflow the stack inside libvorbis: a process of its own, so that it may."""
+    path = tmp_path / "a.ogg"
+    code = f"import numpy, rtts; rtts.Audio(numpy.full(150 * 24000, 0.1, 'f4')).write({str(path)!r})"
+    assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+    assert soundfile.info(path).frames == 150 * 24_000
+
+
+@pytest.mark.parametrize(
+    ("audio", "name", "words"),
+    [
+        (Audio(np.array([0.1, np.nan], np.float32)), "a.wav", "finite"),
+        (Audio(np.array([np.inf], np.float32)), "a.ogg", "finite"),
+        (Audio(np.zeros((4, 2), np.float32)), "a.wav", r"\(n,\)"),
+        (Audio(np.zeros(4, np.float32), 0), "a.flac", "at 0 Hz cannot be made"),
+        (Audio(np.zeros(4, np.float32)), "a\0.wav", "null"),
+    ],
+)
+def test_sound_that_is_no_sound_is_not_written(tmp_path: Path, audio: Audio, name: str, words: str) -> None:
+    with pytest.raises(AudioError, match=words):
+        audio.write(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.raw", "a.RAW"])
+def test_headerless_samples_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"\0" * 4000)
+    with pytest.raises(AudioError, match="raw samples without a header"):
+        read_audio(tmp_path / name)
+
+
+def test_memory_does_not_grow_with_channels(tmp_path: Path) -> None:
+    samples = np.repeat(tone(8_000, 1.0)[:, None], 600, axis=1)
+    soundfile.write(tmp_path / "a.wav", samples, 8_000, subtype="FLOAT")
+    soundfile.write(tmp_path / "b.wav", samples[:, 0], 8_000, subtype="FLOAT")
+    np.testing.assert_allclose(read_audio(tmp_path / "a.wav"), read_audio(tmp_path / "b.wav"), atol=1e-5)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+def test_only_a_regular_file_is_replaced(tmp_path: Path) -> None:
+    """As root a rename would put a sound file where a device was."""
+    os.mkfifo(tmp_path / "a.wav")
+    (tmp_path / "b.wav").mkdir()
+    (tmp_path / "c.wav").symlink_to("a.wav")
+    for name in ("a.wav", "b.wav", "c.wav"):
+        with pytest.raises(AudioError, match="Not a regular file"):
+            Audio(tone(24_000)).write(tmp_path / name)
+    assert (tmp_path / "a.wav").is_fifo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.wav", "b.wav", "c.wav"]
