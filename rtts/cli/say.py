@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 FRAMES_PER_SECOND = 12.5
 CHUNK_FRAMES = 12
 MAX_THREADS = 256
+MAX_SECONDS = 1e6
+"""More than any model speaks at a time."""
 DIGITS = {"audio_s": 3, "wall_s": 3, "rtf": 4, "ttfa_ms": 1, "audible_ms": 1, "ms_per_frame": 2}
 """Decimals of the figures that ``--json`` rounds."""
 
@@ -43,8 +45,12 @@ DIGITS = {"audio_s": 3, "wall_s": 3, "rtf": 4, "ttfa_ms": 1, "audible_ms": 1, "m
 def _threads(value: str | None) -> str | None:
     if value is not None:
         parts = value.split(",")
-        if len(parts) != 2 or not all(part.isdecimal() and 1 <= int(part) <= MAX_THREADS for part in parts):
-            raise typer.BadParameter(f"{value!r} is not two numbers from 1 to {MAX_THREADS}, for example 1,1")
+        if len(parts) != 2 or not all(
+            part.isdecimal() and len(part) <= 3 and 1 <= int(part) <= MAX_THREADS for part in parts
+        ):
+            raise typer.BadParameter(
+                f"{value[:40]!r} is not two numbers from 1 to {MAX_THREADS}, for example 1,1"
+            )
     return value
 
 
@@ -147,7 +153,10 @@ def say(
         raise RequestError(f"--device {device}: this version computes on the CPU only; use --device cpu")
     limit = _frame_limit(max_frames, max_seconds)
     sinks, plays = _sinks(output, play, stream)
-    _check_codes(codes)
+    if codes is not None:
+        _check_target(codes)
+        if output is not None and codes.absolute() == Path(output).absolute():
+            raise RequestError(f"-o and --codes both name {codes}; give two files")
 
     from rtts.cli.loading import load
     from rtts.speech import manner
@@ -273,8 +282,7 @@ def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bo
         suffixes = (".wav",) if stream else tuple(FORMATS)
         if path.suffix.lower() not in suffixes:
             raise RequestError(f"-o {output}: the file's name must end with {' or '.join(suffixes)}")
-        if not path.parent.is_dir():
-            raise AudioError(f"{path.parent}: no such folder; make it first")
+        _check_target(path)
         found.append(sinks.growing_file(path) if stream else sinks.whole_file(path))
     plays = play or (output is None and sinks.has_device())
     if plays:
@@ -285,18 +293,25 @@ def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bo
     return found, plays
 
 
-def _check_codes(path: Path | None) -> None:
-    if path is not None and not path.parent.is_dir():
+def _check_target(path: Path) -> None:
+    """Refuse a file that cannot be written before anything is computed."""
+    from rtts_engine.files import check_target, reason
+
+    if not path.parent.is_dir():
         raise AudioError(f"{path.parent}: no such folder; make it first")
+    try:
+        check_target(path)
+    except OSError as error:
+        raise AudioError(f"{path}: cannot be written ({reason(error)})") from None
 
 
 def _frame_limit(max_frames: int | None, max_seconds: float | None) -> int | None:
-    limits = [
-        limit for limit in (max_frames, max_seconds and math.floor(max_seconds * FRAMES_PER_SECOND)) if limit
-    ]
-    if max_seconds is not None and max_seconds * FRAMES_PER_SECOND < 1:
+    if max_seconds is None:
+        return max_frames
+    if max_seconds * FRAMES_PER_SECOND < 1:
         raise RequestError(f"--max-seconds {max_seconds:g} is less than one frame (0.08 s)")
-    return min(limits) if limits else None
+    frames = math.floor(min(max_seconds, MAX_SECONDS) * FRAMES_PER_SECOND)
+    return frames if max_frames is None else min(frames, max_frames)
 
 
 def _sampling(

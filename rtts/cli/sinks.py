@@ -16,7 +16,7 @@ from rtts.audio import SAMPLE_RATE_HZ, Audio, WavStream, to_pcm16
 from rtts.errors import AudioError, DeviceError
 from rtts.stream.events import PcmChunk
 from rtts.stream.playback import PlaybackBuffer
-from rtts_engine.files import reason
+from rtts_engine.files import check_target, reason
 
 F32 = npt.NDArray[np.float32]
 Write = Callable[[F32], object]
@@ -33,20 +33,30 @@ def whole_file(path: Path) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def growing_file(path: Path) -> Iterator[Write]:
-    """A WAV file that a player may follow while it grows; removed when speaking fails or is interrupted."""
+    """A WAV file that a player may follow while it grows; removed when speaking fails or is interrupted.
+
+    It is opened for the first chunk: what fails earlier leaves an older file of that name alone.
+    """
+    stream: WavStream | None = None
     try:
-        file = path.open("w+b")
+        with contextlib.ExitStack() as stack:
+
+            def write(samples: F32) -> None:
+                nonlocal stream
+                if stream is None:
+                    check_target(path)
+                    stream = WavStream(stack.enter_context(path.open("w+b")))
+                stream.write(samples)
+
+            yield write
+            write(np.zeros(0, np.float32))  # speech of no frames is an empty file
     except OSError as error:
-        raise AudioError(f"{path}: cannot be written ({reason(error)})") from None
-    try:
-        with file:
-            stream = WavStream(file)
-            yield stream.write
-    except OSError as error:
-        path.unlink(missing_ok=True)
+        if stream is not None:
+            path.unlink(missing_ok=True)
         raise AudioError(f"{path}: cannot be written ({reason(error)})") from None
     except BaseException:
-        path.unlink(missing_ok=True)
+        if stream is not None:
+            path.unlink(missing_ok=True)
         raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -109,6 +110,7 @@ def test_limits_in_frames_and_seconds(tmp_path: Path, capfd: pytest.CaptureFixtu
         (["--max-seconds", "0.4"], 5),
         (["--max-seconds", "0.4", "--max-frames", "3"], 3),
         (["--max-seconds", "0.2", "--max-frames", "9"], 2),
+        (["--max-seconds", "1.7e308", "--max-frames", "2"], 2),
     ]:
         assert (
             main(["say", "Hello there.", "-o", str(tmp_path / "a.wav"), "--json", "--seed", "1", *limits])
@@ -157,6 +159,22 @@ def test_streaming_to_a_file_gives_the_same_samples(tmp_path: Path) -> None:
     assert np.abs(difference).max() < 1e-3
 
 
+@pytest.mark.parametrize("flags", [[], ["--stream"]])
+def test_what_cannot_be_spoken_leaves_an_older_file_alone(
+    tmp_path: Path, flags: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"older")
+    for arguments in (
+        ["say", ""],
+        ["say", "Hi.", "--language", "klingon"],
+        ["say", "Hi.", "--voice", "nobody"],
+    ):
+        assert main([*arguments, "-o", str(path), *flags]) > 0
+        error_line(capfd)
+    assert path.read_bytes() == b"older"
+
+
 def test_raw_samples_on_stdout(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["say", "Hello there.", "-o", str(tmp_path / "a.wav"), *SHORT]) == 0
     assert main(["say", "Hello there.", "-o", "-", "--stream", *SHORT]) == 0
@@ -184,6 +202,8 @@ def test_raw_samples_on_stdout(tmp_path: Path, capfdbinary: pytest.CaptureFixtur
         (["say", "Hi.", "--threads", "2"], "two numbers"),
         (["say", "Hi.", "--threads", "0,1"], "two numbers"),
         (["say", "Hi.", "--threads", "1,999"], "two numbers"),
+        (["say", "Hi.", "--threads", "1," + "1" * 5000], "two numbers"),
+        (["say", "Hi.", "-o", "a.wav", "--codes", "./a.wav"], "both name a.wav"),
         (["say", "Hi.", "--device", "gpu"], "auto, cpu, vulkan"),
         (["say", "Hi.", "--device", "cpu:1"], "auto, cpu, vulkan"),
         (["say", "Hi.", "--device", "vulkan:0", "-o", "a.wav"], "CPU only"),
@@ -212,6 +232,9 @@ def test_bad_usage_is_status_2_and_one_line(
     [
         (["say", "Hi.", "-o", "no/folder/a.wav"], "no such folder"),
         (["say", "Hi.", "-o", "a.wav", "--codes", "no/folder/a.npy"], "no such folder"),
+        (["say", "Hi.", "-o", "a.wav", "--codes", "."], "Not a regular file"),
+        (["say", "Hi.", "-o", "a.wav", "--codes", os.devnull], "Not a regular file"),
+        (["say", "Hi.", "-o", "x" * 300 + ".wav"], "cannot be written"),
         (["say", "Hi.", "-o", "a.wav", "--model", "nobody"], "no such model"),
         (["say", "Hi.", "-o", "a.wav", "--model", "."], "neither a converted model"),
         (["say", "Hi.", "-o", "a.wav", "--voice", "nobody"], "nobody"),
