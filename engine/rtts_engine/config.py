@@ -158,9 +158,9 @@ class CodecConfig:
     encoder: CodecEncoderConfig
 
 
-MIN_TEMPERATURE = 1e-5
+TEMPERATURE_RANGE = (1e-5, 1e30)
 PENALTY_RANGE = (1e-3, 1e3)
-"""Of the repetition penalty; beyond these bounds and below that temperature, float32 logits overflow."""
+"""Of the repetition penalty; beyond these bounds float32 logits overflow."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 from rtts_engine.config import (
     CONTROL_IDS,
-    MIN_TEMPERATURE,
     MODEL_KINDS,
     PENALTY_RANGE,
     SAMPLE_RATE_HZ,
+    TEMPERATURE_RANGE,
     CodecConfig,
     CodecDecoderConfig,
     CodecEncoderConfig,
@@ -36,6 +36,13 @@ from rtts_engine.errors import CheckpointError, ConfigError
 
 MODEL_TYPE = "qwen3_tts"
 TOKENIZER_TYPE = "qwen3_tts_tokenizer_12hz"
+
+MAX_THETA = 1e12
+"""Base of the rotary embedding (released: 1e4 and 1e6)."""
+MAX_STAGES = 64
+"""Entries of a list of rates, channels or kernel sizes."""
+MAX_WINDOW = 4096
+"""Columns that the codec's transformer looks back (released: 72): its state is allocated when a model is loaded."""
 
 
 class _Fields:
@@ -64,11 +71,11 @@ class _Fields:
             raise self.fail(key, f"an integer from {low} to {high}")
         return value
 
-    def number(self, key: str, *, low: float, high: float = math.inf, default: float | None = None) -> float:
+    def number(self, key: str, *, low: float, high: float, default: float | None = None) -> float:
         value = self._data.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise self.fail(key, "a finite number")
-        if not low <= value <= high:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.fail(key, "a number")
+        if not low <= value <= high:  # NaN is not; an integer may be too large for a float
             raise self.fail(key, f"a number from {low:g} to {high:g}")
         return float(value)
 
@@ -86,8 +93,8 @@ class _Fields:
 
     def integers(self, key: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
         value = self._data.get(key, default)
-        if not isinstance(value, (list, tuple)) or not value:
-            raise self.fail(key, "a list of positive integers")
+        if not isinstance(value, (list, tuple)) or not 1 <= len(value) <= MAX_STAGES:
+            raise self.fail(key, f"a list of 1 to {MAX_STAGES} positive integers")
         if any(isinstance(v, bool) or not isinstance(v, int) or not 1 <= v < 2**31 for v in value):
             raise self.fail(key, "a list of positive integers")
         return tuple(value)
@@ -136,7 +143,7 @@ def _stack(f: _Fields) -> TransformerConfig:
         num_kv_heads=f.integer("num_key_value_heads", high=1024),
         head_dim=f.integer("head_dim", low=2, high=4096),
         rms_norm_eps=f.number("rms_norm_eps", low=0.0, high=1.0),
-        rope_theta=f.number("rope_theta", low=1.0),
+        rope_theta=f.number("rope_theta", low=1.0, high=MAX_THETA),
     )
     if stack.num_heads % stack.num_kv_heads:
         raise f.fail("num_key_value_heads", f"a divisor of num_attention_heads ({stack.num_heads})")
@@ -232,8 +239,8 @@ def _codec_decoder(f: _Fields) -> CodecDecoderConfig:
         num_layers=f.integer("num_hidden_layers", high=1024),
         num_heads=f.integer("num_attention_heads", high=1024),
         head_dim=f.integer("head_dim", low=2),
-        sliding_window=f.integer("sliding_window", low=2),
-        rope_theta=f.number("rope_theta", low=1.0),
+        sliding_window=f.integer("sliding_window", low=2, high=MAX_WINDOW),
+        rope_theta=f.number("rope_theta", low=1.0, high=MAX_THETA),
         rms_norm_eps=f.number("rms_norm_eps", low=0.0, high=1.0),
         decoder_dim=f.integer("decoder_dim"),
         upsample_rates=f.integers("upsample_rates"),
@@ -281,7 +288,7 @@ def _codec_encoder(f: _Fields) -> CodecEncoderConfig:
         head_dim=head_dim,
         intermediate_size=f.integer("intermediate_size"),
         norm_eps=f.number("norm_eps", low=0.0, high=1.0),
-        rope_theta=f.number("rope_theta", low=1.0),
+        rope_theta=f.number("rope_theta", low=1.0, high=MAX_THETA),
         codebook_size=f.integer("codebook_size", low=2, high=2**20),
         codebook_dim=f.integer("codebook_dim"),
         vector_quantization_hidden_dimension=f.integer("vector_quantization_hidden_dimension"),
@@ -317,7 +324,9 @@ def _generation(where: str, data: Mapping[str, Any]) -> GenerationDefaults:
     d = GenerationDefaults()
     return GenerationDefaults(
         do_sample=f.boolean("do_sample", d.do_sample),
-        temperature=f.number("temperature", low=MIN_TEMPERATURE, default=d.temperature),
+        temperature=f.number(
+            "temperature", low=TEMPERATURE_RANGE[0], high=TEMPERATURE_RANGE[1], default=d.temperature
+        ),
         top_k=f.integer("top_k", low=0, default=d.top_k),
         top_p=f.number("top_p", low=0.0, high=1.0, default=d.top_p),
         repetition_penalty=f.number(
@@ -325,7 +334,10 @@ def _generation(where: str, data: Mapping[str, Any]) -> GenerationDefaults:
         ),
         subtalker_do_sample=f.boolean("subtalker_dosample", d.subtalker_do_sample),
         subtalker_temperature=f.number(
-            "subtalker_temperature", low=MIN_TEMPERATURE, default=d.subtalker_temperature
+            "subtalker_temperature",
+            low=TEMPERATURE_RANGE[0],
+            high=TEMPERATURE_RANGE[1],
+            default=d.subtalker_temperature,
         ),
         subtalker_top_k=f.integer("subtalker_top_k", low=0, default=d.subtalker_top_k),
         subtalker_top_p=f.number("subtalker_top_p", low=0.0, high=1.0, default=d.subtalker_top_p),

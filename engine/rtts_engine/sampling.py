@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.config import CONTROL_IDS, MIN_TEMPERATURE, PENALTY_RANGE, GenerationDefaults, TalkerConfig
+from rtts_engine.config import CONTROL_IDS, PENALTY_RANGE, TEMPERATURE_RANGE, GenerationDefaults, TalkerConfig
 from rtts_engine.errors import RequestError
 
 F32 = npt.NDArray[np.float32]
@@ -18,6 +17,11 @@ MIN_FRAMES = 2
 """The reference's hard-wired ``min_new_tokens``."""
 
 _FALLBACK = GenerationDefaults()
+
+
+def _within(value: object, low: float, high: float) -> bool:
+    """Whether ``value`` is a number (not NaN) from ``low`` to ``high``."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and bool(low <= value <= high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +37,15 @@ class Draw:
 
     def check(self, prefix: str) -> None:
         """Raises ``RequestError`` naming the field that is out of range; ``prefix`` goes before its name."""
-        if not MIN_TEMPERATURE <= self.temperature < math.inf:
+        low, high = TEMPERATURE_RANGE
+        if not _within(self.temperature, low, high):
             raise RequestError(
-                f"{prefix}temperature is {self.temperature}, expected at least {MIN_TEMPERATURE:g} "
-                "(greedy: do_sample off)"
+                f"{prefix}temperature is {self.temperature!r}, expected {low:g} to {high:g} (greedy: do_sample off)"
             )
-        if self.top_k < 0:
-            raise RequestError(f"{prefix}top_k is {self.top_k}, expected 0 (off) or more")
-        if not 0.0 <= self.top_p <= 1.0:
-            raise RequestError(f"{prefix}top_p is {self.top_p}, expected 0 to 1 (off)")
+        if not isinstance(self.top_k, (int, np.integer)) or self.top_k < 0:
+            raise RequestError(f"{prefix}top_k is {self.top_k!r}, expected a whole number, 0 (off) or more")
+        if not _within(self.top_p, 0.0, 1.0):
+            raise RequestError(f"{prefix}top_p is {self.top_p!r}, expected 0 to 1 (off)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +61,9 @@ class Sampling:
         self.talker.check("")
         self.predictor.check("subtalker_")
         low, high = PENALTY_RANGE
-        if not low <= self.repetition_penalty <= high:
+        if not _within(self.repetition_penalty, low, high):
             raise RequestError(
-                f"repetition_penalty is {self.repetition_penalty}, expected {low:g} to {high:g} (1 = off)"
+                f"repetition_penalty is {self.repetition_penalty!r}, expected {low:g} to {high:g} (1 = off)"
             )
 
     @classmethod

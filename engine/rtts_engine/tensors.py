@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +33,7 @@ _STORAGE: dict[str, np.dtype[Any]] = {
 }
 _FLOATS = ("F32", "F16", "BF16")
 _MAX_HEADER_BYTES = 100_000_000
+_MAX_AXES = 8
 _PIECE_BYTES = 64 << 20
 
 
@@ -122,18 +123,34 @@ def _map_file(path: Path) -> dict[str, Tensor]:
     for name, entry in header.items():
         if name != "__metadata__":
             tensors[name] = _map_tensor(path, name, entry, mapped, 8 + length)
+    _check_layout(path, tensors.values(), 8 + length)
     return tensors
+
+
+def _check_layout(path: Path, tensors: Iterable[Tensor], body: int) -> None:
+    """The format allows neither overlaps nor gaps: each would be a header that belongs to other data."""
+    expected = body
+    for tensor in sorted(tensors, key=lambda tensor: (tensor.start, tensor.raw.nbytes)):
+        if tensor.start != expected:
+            raise CheckpointError(
+                f"{path}: tensor {tensor.name!r} begins at byte {tensor.start - body}, expected {expected - body}: "
+                "damaged safetensors header; download it again"
+            )
+        expected += tensor.raw.nbytes
 
 
 def _map_tensor(path: Path, name: str, entry: Any, mapped: mmap.mmap, body: int) -> Tensor:
     try:
-        dtype = entry["dtype"]
-        shape = tuple(int(n) for n in entry["shape"])
-        start, end = (int(n) for n in entry["data_offsets"])
+        dtype, shape = entry["dtype"], tuple(entry["shape"])
+        start, end = entry["data_offsets"]
+        # numpy cannot shape what is beyond these bounds, not even with no elements.
+        sound = len(shape) <= _MAX_AXES and all(
+            type(n) is int and abs(n) < 2**48 for n in (*shape, start, end)
+        )
     except (KeyError, TypeError, ValueError):
-        raise CheckpointError(
-            f"{path}: damaged header entry for tensor {name!r}; download it again"
-        ) from None
+        sound = False
+    if not sound:
+        raise CheckpointError(f"{path}: damaged header entry for tensor {name!r}; download it again")
     storage = _STORAGE.get(dtype) if isinstance(dtype, str) else None
     if storage is None:
         raise CheckpointError(f"{path}: tensor {name!r} has dtype {dtype!r}; use {', '.join(_STORAGE)}")

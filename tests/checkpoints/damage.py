@@ -75,6 +75,13 @@ def retype_tensor(checkpoint: Path, name: str, dtype: str, file: str = MAIN) -> 
     _write(checkpoint / file, header, body)
 
 
+def edit_header(checkpoint: Path, name: str, change: dict[str, Any], file: str = MAIN) -> None:
+    """Replaces fields of a tensor's header entry by any values."""
+    header, body = _read(checkpoint / file)
+    header[name] |= change
+    _write(checkpoint / file, header, body)
+
+
 def edit_config(checkpoint: Path, changes: dict[str, Any], file: str = "config.json") -> None:
     """Sets fields of a JSON file; dots reach into nested objects, a value of ``...`` deletes the field."""
     path = checkpoint / file

@@ -127,7 +127,12 @@ CONFIG_FAULTS = [
     ),
     ("config.json", "speaker_encoder_config.enc_dim", 7, "speaker_encoder_config.enc_dim is 7"),
     ("generation_config.json", "temperature", "hot", "temperature is 'hot'"),
+    ("config.json", "talker_config.rope_theta", 10**400, "talker_config.rope_theta is 1000"),
+    ("config.json", "talker_config.rms_norm_eps", 10**400, "expected a number from 0 to 1"),
     ("generation_config.json", "top_p", 3, "top_p is 3"),
+    ("generation_config.json", "temperature", 1e39, "expected a number from 1e-05 to 1e+30"),
+    ("speech_tokenizer/config.json", "decoder_config.sliding_window", 10**7, "an integer from 2 to 4096"),
+    ("speech_tokenizer/config.json", "decoder_config.upsample_rates", [1] * 20_000, "a list of 1 to 64"),
     ("speech_tokenizer/config.json", "model_type", "qwen3_tts_tokenizer_25hz", "only the 12 Hz codec"),
     ("speech_tokenizer/config.json", "output_sample_rate", 16000, "output_sample_rate is 16000"),
     (
@@ -205,6 +210,36 @@ def test_tensor_faults_are_found_before_anything_is_kept(
     with pytest.raises(CheckpointError, match=message):
         convert(checkpoint, tmp_path / "out" / "model")
     assert list((tmp_path / "out").iterdir() if (tmp_path / "out").exists() else []) == []
+
+
+HEADER_FAULTS: list[dict[str, Any]] = [
+    {"shape": [float("inf")]},
+    {"shape": [64.0]},
+    {"shape": "64"},
+    {"shape": [True]},
+    {"shape": [0, 10**30], "data_offsets": [0, 0]},
+    {"shape": [1] * 100 + [64]},
+    {"shape": [-1]},
+    {"data_offsets": [float("nan"), 1]},
+    {"data_offsets": [0, 10**300]},
+    {"data_offsets": [0]},
+    {"dtype": ["BF16"]},
+    {"dtype": "I64"},
+]
+
+
+@pytest.mark.parametrize("change", HEADER_FAULTS, ids=str)
+def test_damaged_header_entries_are_one_error(checkpoint: Path, change: dict[str, Any]) -> None:
+    damage.edit_header(checkpoint, "talker.model.norm.weight", change)
+    with pytest.raises(CheckpointError, match=r"talker\.model\.norm\.weight") as caught:
+        Checkpoint.open(checkpoint)
+    assert "\n" not in str(caught.value)
+
+
+def test_tensors_may_not_overlap(checkpoint: Path) -> None:
+    damage.edit_header(checkpoint, "talker.model.norm.weight", {"data_offsets": [0, 128]})
+    with pytest.raises(CheckpointError, match="begins at byte 0, expected 128: damaged safetensors header"):
+        Checkpoint.open(checkpoint)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,10 @@ def test_first_code_rules(models: Models) -> None:
     ("make", "message"),
     [
         (lambda: Sampling(Draw(temperature=0.0)), "temperature is 0.0"),
-        (lambda: Sampling(Draw(temperature=1e-30)), "temperature is 1e-30, expected at least 1e-05"),
+        (lambda: Sampling(Draw(temperature=1e-30)), "temperature is 1e-30, expected 1e-05 to 1e"),
+        (lambda: Sampling(Draw(temperature=1e39)), r"temperature is 1e\+39"),
+        (lambda: Sampling(Draw(temperature="hot")), "temperature is 'hot'"),  # type: ignore[arg-type]
+        (lambda: Sampling(Draw(top_k=1.5)), "top_k is 1.5"),  # type: ignore[arg-type]
         (lambda: Sampling().with_talker(top_k=-2), "top_k is -2"),
         (lambda: Sampling().with_talker(repetition_penalty=1e39), r"repetition_penalty is 1e\+39"),
         (lambda: Sampling(predictor=Draw(top_k=-1)), "subtalker_top_k is -1"),
