@@ -89,8 +89,7 @@ class Manifest:
                 "config": self.config_json,
                 "files": {n: {"bytes": r.size_bytes, "sha256": r.sha256} for n, r in self.files.items()},
             },
-            indent=1,
-            ensure_ascii=False,
+            indent=1,  # in ASCII: a folder's name need not have a UTF-8 form
         )
 
     @classmethod
@@ -132,7 +131,7 @@ class Manifest:
             )
         except ConfigError as error:
             raise ModelError(f"{error}; convert the checkpoint again") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ModelError(f"{path}: damaged (field {error}); convert the checkpoint again") from None
         for name, record in manifest.files.items():
             file = folder / name

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -86,16 +87,15 @@ class Net:
         option.use_fp16_storage = precision == "fp16"
         option.use_bf16_storage = precision == "bf16"
         option.use_bf16_packed = precision == "bf16"
-        for path in (stem.with_suffix(".param"), stem.with_suffix(".bin")):
+        graph, weights = stem.with_suffix(".param"), stem.with_suffix(".bin")
+        for path in (graph, weights):
             if not path.is_file():
                 raise ModelError(f"{path}: no such file; convert the checkpoint again")
-        if self._net.load_param(str(stem.with_suffix(".param"))) != 0:
+        if self._net.load_param(_native(graph)) != 0:
+            raise ModelError(f"{graph}: ncnn cannot read this graph; convert the checkpoint again")
+        if self._net.load_model(_native(weights)) != 0:
             raise ModelError(
-                f"{stem.with_suffix('.param')}: ncnn cannot read this graph; convert the checkpoint again"
-            )
-        if self._net.load_model(str(stem.with_suffix(".bin"))) != 0:
-            raise ModelError(
-                f"{stem.with_suffix('.bin')}: ncnn cannot read these weights; convert the checkpoint again"
+                f"{weights}: ncnn cannot read these weights; free memory, or convert the checkpoint again"
             )
 
     def run(
@@ -118,6 +118,9 @@ class Net:
 
         Returns:
             Arrays in the order of ``outputs``, handles in the order of ``states``.
+
+        Raises:
+            ModelError: the graph has no such input, ran out of memory, or gave NaN or infinity.
         """
         extractor = self._net.create_extractor()
         if cache_capacity:
@@ -135,7 +138,13 @@ class Net:
                 raise ModelError(
                     f"{self.stem}: output {name!r} failed with ncnn code {code} (out of memory?)"
                 )
-            arrays.append(np.array(mat))
+            array = np.array(mat)
+            if not np.isfinite(array).all():
+                raise ModelError(
+                    f"{self.stem}: output {name!r} is not finite: the weights or what they are fed with (a voice?) are "
+                    "damaged; see 'rtts doctor', convert the checkpoint or clone the voice again"
+                )
+            arrays.append(array)
         handles = []
         for name in states:
             mat = ncnn.Mat()
@@ -144,6 +153,11 @@ class Net:
                 raise ModelError(f"{self.stem}: state {name!r} failed with ncnn code {code} (out of memory?)")
             handles.append(Handle(mat))
         return arrays, handles
+
+
+def _native(path: Path) -> str | bytes:
+    """A path as ncnn takes it: where names are bytes, any bytes."""
+    return str(path) if os.name == "nt" else os.fsencode(path)
 
 
 def ncnn_version() -> str:

@@ -193,6 +193,8 @@ def test_threads_out_of_range() -> None:
         ('{"format": 0}', "format 0, this version reads 1"),
         ('{"format": 1}', "damaged"),
         ('{"format": 1, "precision": "int3"}', "precision 'int3'"),
+        ('{"format": 1, "precision": []}', "precision"),
+        ('{"format": 1e999}', "format inf"),
     ],
 )
 def test_damaged_manifests(converted: Path, content: str, message: str) -> None:

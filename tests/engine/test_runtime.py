@@ -115,6 +115,16 @@ def test_missing_and_foreign_files(tmp_path: Path) -> None:
         Net(tmp_path / "bad")
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3.4e38])
+def test_what_is_not_a_number_is_an_error_not_sound(tmp_path: Path, value: float) -> None:
+    """Damaged weights, or a damaged voice, end up here."""
+    with GraphWriter(tmp_path / "g") as g:
+        g.output(g.linear(g.input("x"), np.full((3, 64), 2, np.float32)), "y")
+    net = Net(tmp_path / "g")
+    with pytest.raises(ModelError, match="output 'y' is not finite"):
+        net.run({"x": np.full((1, 64), value, np.float32)}, ["y"])
+
+
 def test_unknown_input_is_named(tmp_path: Path) -> None:
     with GraphWriter(tmp_path / "g") as g:
         g.output(g.silu(g.input("x")), "y")
