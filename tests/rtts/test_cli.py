@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -346,9 +347,44 @@ def test_standard_input_that_is_not_text(tmp_path: Path) -> None:
     assert err == b"rtts: standard input is not UTF-8 text (byte 3); convert it first\n"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams(tmp_path: Path, closed: str) -> None:
+    """As a daemon or a cron job may start it."""
+    path = tmp_path / "a.wav"
+    command = shlex.join([sys.executable, "-m", "rtts", "say", "Hi.", "-o", str(path), *SHORT])
+    ended = subprocess.run(["sh", "-c", f"exec {command} {closed}"], capture_output=True, timeout=120)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+    assert soundfile.info(path).frames == 3 * 1920
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_an_interruption_while_it_starts_is_no_traceback() -> None:
+    source = """
+import sys
+from rtts.cli import main
+
+class Interrupted:
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+sys.exit(main(["models"]))
+"""
+    ended = subprocess.run([sys.executable, "-c", source], capture_output=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (130, b"rtts: interrupted\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize(
+    ("number", "status", "message"),
+    [(signal.SIGINT, 130, b"rtts: interrupted\n"), (signal.SIGTERM, 143, b"")],
+)
 @pytest.mark.parametrize("flags", [[], ["--stream"]])
-def test_ctrl_c_leaves_no_half_file(tmp_path: Path, flags: list[str]) -> None:
+def test_a_signal_leaves_no_half_file(
+    tmp_path: Path, flags: list[str], number: signal.Signals, status: int, message: bytes
+) -> None:
     path = tmp_path / "a.wav"
     endless = ["--temperature", "50", "--max-frames", "2000"]
     process = rtts_process("say", "word " * 300, "-o", str(path), "--chunk-frames", "1", *endless, *flags)
@@ -356,9 +392,9 @@ def test_ctrl_c_leaves_no_half_file(tmp_path: Path, flags: list[str]) -> None:
     while flags and not path.exists() and time.monotonic() < wait_s:
         time.sleep(0.05)
     time.sleep(1.0 if flags else 5.0)  # a file that grows shows that speech has begun; a whole one does not
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (130, b"", b"rtts: interrupted\n")
+    assert (process.returncode, out, err) == (status, b"", message)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -397,6 +433,21 @@ def test_convert_models_and_voices(
     assert "languages  auto, " in out
     assert out.count("auto") == 1
     assert main(["say", "Hi.", "--model", "mine", "-o", str(tmp_path / "a.wav"), *SHORT]) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    """The clip's own name may not be read by libsndfile; everything else may have any."""
+    checkpoint = write_checkpoint(tmp_path / os.fsdecode(b"b\xff"), preset="tiny", kind="custom_voice")
+    model = tmp_path / os.fsdecode(b"m\xff")
+    for command in (
+        ["convert", str(checkpoint), "-o", str(model)],
+        ["voices", "--model", str(model)],
+        ["say", "Hi.", "--model", str(model), "-o", str(model / "a.wav"), *SHORT],
+    ):
+        process = rtts_process(*command)
+        _, err = process.communicate(timeout=120)
+        assert (process.returncode, err) == (0, b"")
 
 
 def test_convert_does_not_touch_a_folder_of_something_else(
