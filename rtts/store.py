@@ -27,7 +27,7 @@ from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.convert import Progress, convert, source_hash
 from rtts_engine.files import reason
 from rtts_engine.graph.writer import Precision
-from rtts_engine.manifest import FORMAT, MANIFEST_FILE, Manifest
+from rtts_engine.manifest import FORMAT, LOAD_CHECK_BYTES, MANIFEST_FILE, Manifest
 from rtts_engine.runtime import ncnn_version
 
 log = logging.getLogger(__name__)
@@ -85,6 +85,11 @@ def entries() -> list[Entry]:
             kind, precision = str(data.get("kind", "?")), str(data.get("precision", "?"))
             found.append(Entry(path.name, path, "installed", kind, precision))
     return found
+
+
+def cached() -> list[Path]:
+    """Folders of the conversions on first use."""
+    return [path for path in _folders(cache_dir()) if (path / MANIFEST).is_file()]
 
 
 def resolve(
@@ -195,9 +200,10 @@ def _converted(checkpoint: Path, progress: Progress | None) -> Path:
 
 
 def is_whole(target: Path) -> bool:
-    """Whether a converted model is there that this version can load, with all its files."""
+    """Whether a converted model is there that this version can load, with all its files,
+    unchanged as far as loading it will look."""
     try:
-        Manifest.load(target)
+        Manifest.load(target).verify(target, largest_bytes=LOAD_CHECK_BYTES)
     except ModelError:
         return False
     return True

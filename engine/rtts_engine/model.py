@@ -16,6 +16,7 @@ from rtts_engine.generate import FrameStream
 from rtts_engine.graph.writer import Precision
 from rtts_engine.manifest import (
     CODEC_DECODER,
+    LOAD_CHECK_BYTES,
     PREDICTOR,
     TABLES_FILE,
     TALKER,
@@ -95,6 +96,7 @@ class Model:
         check_environment()
         folder = Path(path)
         manifest = Manifest.load(folder)
+        manifest.verify(folder, largest_bytes=LOAD_CHECK_BYTES)
         try:
             return cls(folder, manifest, TensorSource.open_file(folder / TABLES_FILE), threads)
         except CheckpointError as error:

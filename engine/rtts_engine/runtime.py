@@ -162,7 +162,10 @@ def _native(path: Path) -> str | bytes:
 
 def ncnn_version() -> str:
     """Version of the installed wheel, for example ``1.0.20261020``."""
-    return metadata.version("ncnn")
+    try:
+        return metadata.version("ncnn")
+    except metadata.PackageNotFoundError:  # built from source and put on the path
+        return str(ncnn.__version__)
 
 
 def check_environment() -> None:

@@ -165,6 +165,23 @@ def test_changed_contents_of_the_same_size_are_found_by_verify(converted: Path) 
         manifest.verify(converted)
 
 
+@pytest.mark.parametrize("file", ["talker.param", "talker.bin", "tables.safetensors", "tokenizer/merges.txt"])
+def test_a_flipped_bit_is_found_before_ncnn_sees_it(converted: Path, file: str) -> None:
+    data = bytearray((converted / file).read_bytes())
+    data[len(data) // 2] ^= 1
+    (converted / file).write_bytes(data)
+    with pytest.raises(ModelError, match=f"{file}: contents changed since conversion"):
+        Model.load(converted)
+
+
+def test_large_files_are_left_to_the_whole_check(converted: Path) -> None:
+    manifest = Manifest.load(converted)
+    (converted / "talker.bin").write_bytes(b"\0" * manifest.files["talker.bin"].size_bytes)
+    manifest.verify(converted, largest_bytes=manifest.files["talker.bin"].size_bytes - 1)
+    with pytest.raises(ModelError, match=r"talker\.bin: contents changed"):
+        manifest.verify(converted)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -173,7 +190,10 @@ def test_changed_contents_of_the_same_size_are_found_by_verify(converted: Path) 
         ("tokenizer/vocab.json", r"vocab\.json: .*; convert the checkpoint again"),
     ],
 )
-def test_damage_that_leaves_the_size_is_one_clear_error(converted: Path, name: str, message: str) -> None:
+def test_damage_in_a_file_too_large_for_hashing_is_one_clear_error(
+    converted: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rtts_engine.model.LOAD_CHECK_BYTES", 0)
     (converted / name).write_bytes(b"\xff" * (converted / name).stat().st_size)
     with pytest.raises(ModelError, match=message):
         Model.load(converted)

@@ -71,7 +71,7 @@ def test_another_ncnn_converts_again(
     assert store.resolve(checkpoint) != first
 
 
-@pytest.mark.parametrize("damage", ["manifest", "weights", "gone"])
+@pytest.mark.parametrize("damage", ["manifest", "weights", "bit", "gone"])
 def test_a_damaged_cache_is_made_again(own_home: Path, checkpoint: Path, damage: str) -> None:
     path = store.resolve(checkpoint)
     if damage == "manifest":
@@ -79,6 +79,9 @@ def test_a_damaged_cache_is_made_again(own_home: Path, checkpoint: Path, damage:
     elif damage == "weights":
         victim = next(path.glob("*.bin"))
         victim.write_bytes(victim.read_bytes()[:-4])
+    elif damage == "bit":
+        victim = path / "talker.param"
+        victim.write_bytes(victim.read_bytes().replace(b"RMSNorm", b"RMSNorn", 1))
     else:
         (path / MANIFEST_FILE).unlink()
     assert store.resolve(checkpoint) == path
