@@ -1,4 +1,7 @@
-"""What this installation and machine look like, and what to do about each problem."""
+"""What this installation and machine look like, and what to do about each problem.
+
+The engine is imported by the checks that need it: the report must not fail for want of a package that it would name.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import rtts
-from rtts import store
 from rtts.errors import RttsError
-from rtts_engine import runtime
 
 Level = Literal["ok", "note", "problem"]
 
@@ -62,8 +63,9 @@ def examine() -> Iterator[Finding]:
             yield from check()
         except Exception as error:  # one broken check must not hide the others
             name = check.__name__.replace("_", " ")
+            advice = "reinstall rtts" if isinstance(error, ImportError) else "report it"
             yield Finding(
-                name, "problem", f"the check itself failed: {type(error).__name__}: {error}", "report it"
+                name, "problem", f"the check itself failed: {type(error).__name__}: {error}", advice
             )
 
 
@@ -82,6 +84,8 @@ def versions() -> Iterator[Finding]:
 
 def environment() -> Iterator[Finding]:
     """Whether the engine accepts this ncnn wheel."""
+    from rtts_engine import runtime
+
     try:
         runtime.check_environment()
     except RttsError as error:
@@ -112,6 +116,8 @@ def cpu() -> Iterator[Finding]:
 
 def gil() -> Iterator[Finding]:
     """Whether Python goes on while ncnn computes."""
+    from rtts_engine import runtime
+
     if runtime.releases_gil():
         yield Finding("GIL", "ok", "released while ncnn computes")
     else:
@@ -160,6 +166,8 @@ def sound_devices() -> Iterator[Finding]:
 
 def models_folder() -> Iterator[Finding]:
     """Whether a model could be converted on first use."""
+    from rtts import store
+
     for what, folder in (("cache", store.cache_dir()), ("folder", store.models_dir())):
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         if existing.is_dir() and os.access(existing, os.W_OK):
@@ -170,7 +178,9 @@ def models_folder() -> Iterator[Finding]:
 
 
 def models() -> Iterator[Finding]:
-    """What is installed; a damaged model is named."""
+    """What is installed; a damaged model is named. Reads every converted file."""
+    from rtts import store
+
     found = store.entries()
     if not any(entry.name == store.DEFAULT_MODEL for entry in found):
         yield Finding("models", "problem", "the shipped voice is missing", "reinstall rtts")
@@ -178,9 +188,29 @@ def models() -> Iterator[Finding]:
         if entry.kind == "?":
             advice = f"delete {entry.path} and install it again"
             yield Finding("models", "problem", f"{entry.name}: its description cannot be read", advice)
-        else:
-            precision = entry.precision or "converted on first use"
-            yield Finding("models", "ok", f"{entry.name} ({entry.kind}, {entry.origin}, {precision})")
+            continue
+        damage = _damage(entry.path) if entry.origin == "installed" else None
+        if damage is not None:
+            advice = f"delete {entry.path} and install it again"
+            yield Finding("models", "problem", f"{entry.name}: {damage}", advice)
+            continue
+        precision = entry.precision or "converted on first use"
+        yield Finding("models", "ok", f"{entry.name} ({entry.kind}, {entry.origin}, {precision})")
+    for path in store.cached():
+        damage = _damage(path)
+        if damage is not None:
+            yield Finding("models", "problem", f"cache: {damage}", f"delete {path}")
+
+
+def _damage(path: Path) -> str | None:
+    """What is wrong with a converted model's files."""
+    from rtts_engine.manifest import Manifest
+
+    try:
+        Manifest.load(path).verify(path)
+    except RttsError as error:
+        return str(error)
+    return None
 
 
 def usable_cores() -> int:

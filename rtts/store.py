@@ -89,7 +89,7 @@ def entries() -> list[Entry]:
 
 def cached() -> list[Path]:
     """Folders of the conversions on first use."""
-    return [path for path in _folders(cache_dir()) if (path / MANIFEST).is_file()]
+    return [path for path in _folders(cache_dir()) if (path / MANIFEST_FILE).is_file()]
 
 
 def resolve(

@@ -12,7 +12,9 @@ from rtts import doctor, store
 from rtts.cli import main
 from rtts.errors import RuntimeSetupError
 from rtts_engine import runtime
+from rtts_engine.convert import convert
 from rtts_engine.manifest import MANIFEST_FILE
+from tests.checkpoints import write_checkpoint
 
 
 def found(subject: str) -> list[doctor.Finding]:
@@ -76,6 +78,40 @@ def test_a_damaged_model_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert len(findings) == 1
     assert "broken-fp32" in findings[0].detail
     assert str(broken) in findings[0].advice
+
+
+@pytest.mark.parametrize("where", ["models", "cache"])
+def test_changed_weights_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str) -> None:
+    monkeypatch.setenv("RTTS_HOME", str(tmp_path))
+    checkpoint = write_checkpoint(tmp_path / "mine", preset="tiny", kind="voice_design")
+    path = (
+        convert(checkpoint, store.install_path("mine", "fp32"))
+        if where == "models"
+        else store.resolve(checkpoint)
+    )
+    assert [finding for finding in found("models") if finding.level != "ok"] == []
+    data = bytearray((path / "talker.bin").read_bytes())
+    data[5000] ^= 1
+    (path / "talker.bin").write_bytes(data)
+    (finding,) = [finding for finding in found("models") if finding.level != "ok"]
+    assert "talker.bin: contents changed" in finding.detail
+    assert str(path) in finding.advice
+
+
+@pytest.mark.parametrize("package", ["ncnn", "tokenizers", "numpy"])
+def test_a_missing_package_is_what_the_report_is_for(package: str) -> None:
+    source = f"import sys; sys.modules[{package!r}] = None; from rtts.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", source, "doctor"], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert f"import of {package} halted" in done.stdout
+    assert "reinstall rtts" in done.stdout
+    command = [sys.executable, "-c", source, "say", "Hi.", "-o", "a.wav"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rtts: a package is missing or broken (")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("failure", [ImportError("no module"), OSError("PortAudio library not found")])
