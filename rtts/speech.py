@@ -39,6 +39,10 @@ def load(model: str | Path | None = None, *, threads: Threads | None = None) -> 
         StoreError: there is no such model.
         CheckpointError, ModelError: the model is damaged or of an unsupported kind.
     """
+    if threads is not None and not isinstance(threads, Threads):
+        raise RequestError(
+            f"threads is {threads!r:.60}, expected Threads, for example Threads(ar=1, codec=1)"
+        )
     return Model.load(store.resolve(model), threads=threads or Threads(ar=1, codec=1))
 
 
@@ -149,13 +153,19 @@ class Speech:
         self._frames: list[I32] = []
         self._chunks: list[tuple[float, int]] = []
         self._first_audible: int | None = None
-        self._start_s = 0.0
-        self._end_s = 0.0
+        self._start_s: float | None = None
+        self._end_s: float | None = None
         self._outside_s = 0.0
         self._stop_reason = "cancelled"
 
     def __iter__(self) -> Iterator[F32]:
-        """Chunks of (n,) float32 at 24 kHz, as soon as each exists."""
+        """Chunks of (n,) float32 at 24 kHz, as soon as each exists.
+
+        Raises:
+            RequestError: it was iterated before; ModelError and others as ``Model.frames``.
+        """
+        if self._start_s is not None:
+            raise RequestError("this utterance was spoken already; make a new Speech to speak it again")
         self._start_s = time.perf_counter()
         stream = self._model.frames(self._request)
         state = self._model.codec_state(self._request.manner.voice)
@@ -200,12 +210,14 @@ class Speech:
         return np.stack(self._frames).astype(np.int32) if self._frames else np.zeros((0, 16), np.int32)
 
     def metrics(self) -> Metrics:
-        """Figures of the utterance, once its chunks are exhausted."""
-        last_s = self._chunks[-1][0] if self._chunks else self._end_s
+        """Figures of the utterance; before its chunks are exhausted, of what there is so far."""
+        end_s = time.perf_counter() if self._end_s is None else self._end_s
+        start_s = end_s if self._start_s is None else self._start_s
+        last_s = self._chunks[-1][0] if self._chunks else end_s
         samples = sum(count for _, count in self._chunks)
         audio_s = samples / SAMPLE_RATE_HZ
-        work_s = self._end_s - self._start_s - self._outside_s
-        ttfa_ms = (self._chunks[0][0] - self._start_s) * 1e3 if self._chunks else None
+        work_s = end_s - start_s - self._outside_s
+        ttfa_ms = (self._chunks[0][0] - start_s) * 1e3 if self._chunks else None
         audible_ms = None
         if ttfa_ms is not None and self._first_audible is not None:
             audible_ms = ttfa_ms + self._first_audible / SAMPLE_RATE_HZ * 1e3
@@ -213,7 +225,7 @@ class Speech:
             stop_reason=self._stop_reason,
             frames=len(self._frames),
             audio_s=audio_s,
-            wall_s=last_s - self._start_s,
+            wall_s=last_s - start_s,
             rtf=work_s / audio_s if audio_s else None,
             ttfa_ms=ttfa_ms,
             audible_ms=audible_ms,

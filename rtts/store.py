@@ -110,6 +110,8 @@ def resolve(
         StoreError: there is no such model, or the cache cannot be written.
         CheckpointError: a checkpoint directory is unusable.
     """
+    if model is not None and not isinstance(model, (str, Path)):
+        raise StoreError(f"model is {type(model).__name__}, expected a folder or a name")
     if model is None:
         shipped = shipped_dir() / DEFAULT_MODEL
         if not shipped.is_dir():
@@ -120,8 +122,8 @@ def resolve(
     try:
         if path.is_dir():
             return _directory(path, progress)
-    except ValueError:  # a NUL in the name
-        raise StoreError(f"{name!r}: not a model name") from None
+    except (ValueError, OSError):  # a NUL in the name, or too many characters
+        raise StoreError(f"{name[:80]!r}: not a model name") from None
     match = _by_name(name)
     if match is not None:
         return match.path if match.origin == "installed" else _converted(match.path, progress)

@@ -48,8 +48,8 @@ class Threads:
 
     def __post_init__(self) -> None:
         for name, value in (("AR", self.ar), ("codec", self.codec)):
-            if not 1 <= value <= 256:
-                raise RequestError(f"{value} {name} threads, expected 1 to 256")
+            if not isinstance(value, int) or not 1 <= value <= 256:
+                raise RequestError(f"{value!r} {name} threads, expected 1 to 256")
 
 
 class Model:

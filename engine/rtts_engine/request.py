@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rtts_engine.errors import RequestError
+import numpy as np
+
+from rtts_engine.errors import RequestError, TextError
 from rtts_engine.frame_cap import FRAMES_PER_TEXT_ID
 from rtts_engine.prompt import Manner, TextLayout
 from rtts_engine.sampling import Sampling
@@ -29,6 +31,12 @@ class Settings:
     """Slope of the derived cap, see ``frame_cap``."""
 
     def __post_init__(self) -> None:
+        for name in ("frames_per_text_id", "seed", "max_frames"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, (int, np.integer)):
+                raise RequestError(f"{name} is {value!r:.60}, expected a whole number")
+        if self.sampling is not None and not isinstance(self.sampling, Sampling):
+            raise RequestError(f"sampling is {self.sampling!r:.60}, expected Sampling or None")
         if self.frames_per_text_id < 1:
             raise RequestError(f"frames_per_text_id is {self.frames_per_text_id}, expected at least 1")
         if self.seed is not None and not 0 <= self.seed <= MAX_SEED:
@@ -44,3 +52,7 @@ class SpeechRequest:
     text: str
     manner: Manner = field(default_factory=Manner)
     settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TextError(f"text is {type(self.text).__name__}, expected str; decode bytes first")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ import pytest
 import rtts
 from rtts import speech as speech_module
 from rtts.audio import SAMPLE_RATE_HZ
+from rtts.errors import RequestError, StoreError, TextError
 from rtts.speech import Speech, count_underruns, manner
-from rtts_engine.model import Model
+from rtts_engine.model import Model, Threads
+from rtts_engine.prompt import CloneVoice
 from rtts_engine.request import Settings, SpeechRequest
 
 SAMPLES_PER_FRAME = 1920
@@ -140,3 +143,54 @@ def test_unknown_speakers_and_languages(shipped: Model) -> None:
         rtts.say("Hello.", model=shipped, voice="nobody")
     with pytest.raises(rtts.RequestError, match="klingon"):
         rtts.say("Hello.", model=shipped, language="klingon")
+
+
+def test_an_utterance_is_spoken_once(shipped: Model) -> None:
+    speech = Speech(shipped, request(max_frames=2))
+    list(speech)
+    with pytest.raises(RequestError, match="spoken already"):
+        list(speech)
+    assert speech.frames == 2
+
+
+def test_figures_before_the_end_are_of_what_there_is(shipped: Model) -> None:
+    speech = Speech(shipped, request(max_frames=6), chunk_frames=1)
+    assert speech.metrics().wall_s == 0
+    chunks = iter(speech)
+    next(chunks)
+    metrics = speech.metrics()
+    assert (metrics.frames, metrics.stop_reason) == (1, "cancelled")
+    assert 0 < metrics.wall_s < 60
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"text": b"Hi."}, TextError, "text is bytes"),
+        ({"text": None}, TextError, "text is NoneType"),
+        ({"voice": 5}, RequestError, "speaker is 5"),
+        ({"voice": CloneVoice(np.zeros(4, np.float32))}, RequestError, "speaker is CloneVoice"),
+        ({"language": 5}, RequestError, "language is 5"),
+        ({"instruct": ["slowly"]}, RequestError, "instruct is"),
+        ({"text_layout": 5}, RequestError, "text layout is 5"),
+        ({"sampling": 5}, RequestError, "sampling is 5"),
+        ({"seed": "1"}, RequestError, "seed is '1'"),
+        ({"seed": 1.5}, RequestError, "seed is 1.5"),
+        ({"max_frames": float("nan")}, RequestError, "max_frames is nan"),
+        ({"model": 5}, StoreError, "model is int"),
+        ({"model": b"pilot"}, StoreError, "model is bytes"),
+        ({"model": "x" * 5000}, StoreError, "not a model name"),
+    ],
+)
+def test_arguments_of_a_wrong_type(
+    shipped: Model, arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        rtts.say(**{"text": "Hi.", "model": shipped} | arguments)
+
+
+def test_threads_of_a_wrong_type() -> None:
+    with pytest.raises(RequestError, match=r"threads is \(1, 1\), expected Threads"):
+        rtts.load(threads=(1, 1))  # type: ignore[arg-type]
+    with pytest.raises(RequestError, match=r"1\.5 AR threads"):
+        Threads(ar=1.5)  # type: ignore[arg-type]
