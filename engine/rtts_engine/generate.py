@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 from typing import Literal
@@ -57,6 +58,7 @@ class FrameStream(Iterator[I32]):
         self._last: I32 | None = None
         self._row: F32 | None = None
         self._cancelled = False
+        self._running = threading.Lock()
         self.seed: int = settings.seed if settings.seed is not None else secrets.randbelow(MAX_SEED)
         """The seed in use."""
         self.prefilled_s: float | None = None
@@ -91,6 +93,17 @@ class FrameStream(Iterator[I32]):
         self._cancelled = True
 
     def __next__(self) -> I32:
+        # Two threads in one stream would continue one cache twice, which ncnn does not survive.
+        if not self._running.acquire(blocking=False):
+            raise RequestError(
+                "another thread is computing this stream's next frame; give each thread its own stream"
+            )
+        try:
+            return self._next()
+        finally:
+            self._running.release()
+
+    def _next(self) -> I32:
         if self.stop_reason is None and self._cancelled:
             self._stop("cancelled")
         if self.stop_reason is not None:

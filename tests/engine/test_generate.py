@@ -227,3 +227,26 @@ def test_text_that_no_utterance_can_hold(model: Model) -> None:
         model.frames(SpeechRequest("a b " * limit, DESIGN))
     with pytest.raises(TextError, match="the instruction has"):
         model.frames(SpeechRequest("hi", Manner(instruct="a b " * limit)))
+
+
+def test_two_threads_in_one_stream_are_refused(model: Model) -> None:
+    """One of them computes; the others are told, and nothing crashes."""
+    stream = model.frames(SpeechRequest("word " * 40, DESIGN, Settings(seed=1, max_frames=60)))
+    frames, errors = [], []
+
+    def drain() -> None:
+        try:
+            frames.extend(stream)
+        except RequestError as error:
+            errors.append(str(error))
+
+    threads = [threading.Thread(target=drain) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors
+    assert set(errors) == {
+        "another thread is computing this stream's next frame; give each thread its own stream"
+    }
+    np.testing.assert_array_equal(np.array(frames), codes_of(model, "word " * 40, seed=1, max_frames=60))
