@@ -96,18 +96,14 @@ def convert(
     checkpoint = Checkpoint.open(checkpoint_dir)
     _check_tokenizer(checkpoint)
     target = Path(out_dir).absolute()
-    if (
-        target.exists()
-        and not (target / MANIFEST_FILE).is_file()
-        and (target.is_file() or any(target.iterdir()))
-    ):
-        raise ModelError(f"{target}: exists and is not a converted model; choose another folder")
     try:
+        if _is_something_else(target):
+            raise ModelError(f"{target}: exists and is not a converted model; choose another folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         _check_space(checkpoint, target.parent, precision)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     except OSError as error:
-        raise ModelError(f"{target.parent}: cannot be written ({reason(error)})") from None
+        raise ModelError(f"{target}: cannot be written ({reason(error)})") from None
     try:
         _write(checkpoint, work, precision, report, name or checkpoint.path.resolve().name)
         work.chmod(0o755)
@@ -128,6 +124,13 @@ def _check_tokenizer(checkpoint: Checkpoint) -> None:
             f"{checkpoint.path}: the tokenizer has ids up to {ids - 1}, but talker_config.text_vocab_size is {rows}; "
             "the tokenizer files belong to another model"
         )
+
+
+def _is_something_else(target: Path) -> bool:
+    """Whether ``target`` is there and neither an empty folder nor a converted model."""
+    if not target.exists() or (target / MANIFEST_FILE).is_file():
+        return False
+    return not target.is_dir() or any(target.iterdir())
 
 
 def _check_space(checkpoint: Checkpoint, folder: Path, precision: Precision) -> None:
@@ -155,7 +158,7 @@ def _replace(work: Path, target: Path) -> None:
     try:
         os.replace(target, old / "model")
         os.replace(work, target)
-    except OSError:
+    except BaseException:
         if (old / "model").exists() and not target.exists():
             os.replace(old / "model", target)
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,6 +141,33 @@ def test_a_failing_write_is_one_clear_error(
     with pytest.raises(ModelError, match="No space left on device"):
         convert(models.checkpoint(), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["file", "x" * 300, "link"])
+def test_targets_that_cannot_be_a_folder(models: Models, tmp_path: Path, target: str) -> None:
+    (tmp_path / "file").write_text("dear")
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(ModelError):
+        convert(models.checkpoint(), tmp_path / target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_an_interruption_brings_the_older_model_back(
+    converted: Path, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, moves = os.replace, []
+
+    def interrupted(source: Path, target: Path) -> None:
+        moves.append(target)
+        if len(moves) == 2:
+            raise KeyboardInterrupt
+        real(source, target)
+
+    monkeypatch.setattr("os.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        convert(models.checkpoint(), converted)
+    Manifest.load(converted).verify(converted)
+    assert [path.name for path in converted.parent.iterdir()] == [converted.name]
 
 
 def test_unknown_precision(models: Models, tmp_path: Path) -> None:
