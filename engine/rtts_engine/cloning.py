@@ -17,6 +17,7 @@ from rtts_engine.prompt import CloneVoice
 from rtts_engine.runtime import Net
 from rtts_engine.speaker import SpeakerEncoder
 from rtts_engine.tensors import TensorSource
+from rtts_engine.tokenizer import check_text
 from rtts_engine.voice import Voice, voice_key
 
 F32 = npt.NDArray[np.float32]
@@ -57,6 +58,7 @@ class VoiceCloner:
 
         Raises:
             AudioError: the clip is too short or too long, or holds NaN or infinity.
+            TextError: the transcript is no text, or holds a lone surrogate.
             VoiceError: a transcript was given, but it is empty or the model has no codec encoder.
         """
         key = voice_key(samples, transcript, self._source_sha256)
@@ -74,6 +76,7 @@ class VoiceCloner:
     def _encode(self, samples: F32, transcript: str | None) -> CloneVoice:
         codes = None
         if transcript is not None:
+            check_text(transcript)
             if not transcript.strip():
                 raise VoiceError("the transcript is empty; give what the clip says, or leave it out")
             if self._encoder is None:

@@ -39,6 +39,10 @@ _log = logging.getLogger(__name__)
 _ASSISTANT = "<|im_start|>assistant\n"
 _USER = "<|im_start|>user\n"
 _END = "<|im_end|>\n"
+_MAX_TEXT_CHARS = 1_000_000
+"""What is longer is not even counted in tokens: that alone would take minutes and gigabytes."""
+_MAX_REFERENCE_FRAMES = 4096
+"""More than the longest clip that is cloned (300 s, 12.5 frames a second)."""
 
 
 class Embedder(Protocol):
@@ -107,6 +111,14 @@ class Manner:
     """The voice of a ``base`` model, which needs one."""
     instruct: str | None = None
     """How to speak, in words; for ``custom_voice`` and ``voice_design`` models."""
+
+    def __post_init__(self) -> None:
+        for name in ("language", "speaker", "instruct"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise RequestError(f"{name} is {value!r:.60}, expected str or None")
+        if self.voice is not None and not isinstance(self.voice, CloneVoice):
+            raise RequestError(f"voice is {type(self.voice).__name__}, expected CloneVoice or None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +196,7 @@ class PromptBuilder:
             VoiceError: an unknown speaker or an unfit voice.
         """
         self._check_voice(manner)
+        _check_chars("the text", text)
         if literal:
             whole = self._tokenizer.encode(f"{_ASSISTANT}{text}{_END}{_ASSISTANT}")
             role, ids = whole[:3], whole[3:-5]
@@ -280,6 +293,7 @@ class PromptBuilder:
 
     def _ref_ids(self, voice: CloneVoice, literal: bool) -> list[int]:
         text = voice.ref_text or ""
+        _check_chars("the voice's transcript", text)
         if literal:
             ids = self._tokenizer.encode(f"{_ASSISTANT}{text}{_END}")[3:-2]
         else:
@@ -297,6 +311,7 @@ class PromptBuilder:
             instruct = (instruct or "").lstrip(WHITESPACE)
         if not instruct:
             return []
+        _check_chars("the instruction", instruct)
         if self._spec.kind == "base":
             raise RequestError(
                 "instruct: a base model takes no instruction; use a CustomVoice or VoiceDesign model"
@@ -355,6 +370,11 @@ class PromptBuilder:
                 f"reference codes are {codes.dtype} {codes.shape}, expected integers (R, {groups}) with R >= 1; "
                 "clone the voice again"
             )
+        if len(codes) > _MAX_REFERENCE_FRAMES:
+            raise VoiceError(
+                f"the voice has {len(codes)} reference frames, at most {_MAX_REFERENCE_FRAMES} are taken; "
+                "clone 3 to 20 s of speech"
+            )
         if codes.min() < 0 or codes.max() >= self._spec.codebook_size:
             raise VoiceError(
                 f"reference codes range from {codes.min()} to {codes.max()}, expected 0 to "
@@ -389,6 +409,13 @@ class PromptBuilder:
             closed=closed,
         )
         return LivePrompt(self._render(plan.rows, voice), feed)
+
+
+def _check_chars(what: str, text: str) -> None:
+    if len(text) > _MAX_TEXT_CHARS:
+        raise TextError(
+            f"{what} has {len(text)} characters, at most {_MAX_TEXT_CHARS} are looked at; speak it in parts"
+        )
 
 
 def _control_ids(tokenizer: Tokenizer, string: str, n: int, field: str, first: int) -> list[int]:

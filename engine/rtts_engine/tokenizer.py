@@ -208,7 +208,9 @@ class Tokenizer:
 
 
 def check_text(text: str) -> None:
-    """Raises TextError when ``text`` has no UTF-8 form, which is the case with lone surrogates only."""
+    """Raises TextError when ``text`` is no string or has no UTF-8 form, which is the case with lone surrogates only."""
+    if not isinstance(text, str):
+        raise TextError(f"text is {type(text).__name__}, expected str; decode bytes first")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

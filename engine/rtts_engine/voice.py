@@ -38,7 +38,10 @@ class Voice:
         if self.prompt.ref_codes is not None:
             tensors["ref_codes"] = self.prompt.ref_codes.astype(np.int32)
             metadata["ref_text"] = self.prompt.ref_text or ""
-        data = save(tensors, metadata=metadata)
+        try:
+            data = save(tensors, metadata=metadata)
+        except UnicodeEncodeError:
+            raise VoiceError(f"{path}: the voice's name or text has no UTF-8 form; give another") from None
         try:
             with atomic_path(path) as temporary:
                 temporary.write_bytes(data)
@@ -63,7 +66,8 @@ class Voice:
                     )
                 x_vector = np.asarray(file.get_tensor("x_vector"))
                 codes = np.asarray(file.get_tensor("ref_codes")) if "ref_codes" in set(file.keys()) else None
-        except (SafetensorError, OSError, TypeError, ValueError) as error:
+            # AttributeError: numpy lacks the 8-bit floats that the format knows.
+        except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
             raise VoiceError(f"{path}: damaged voice file ({error}); clone the voice again") from None
         if x_vector.dtype != np.float32 or (codes is not None and codes.dtype != np.int32):
             raise VoiceError(f"{path}: damaged voice file (unexpected dtypes); clone the voice again")

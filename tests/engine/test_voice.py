@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import sys
 from pathlib import Path
 
@@ -63,6 +65,32 @@ def test_no_such_file_and_foreign_files(tmp_path: Path) -> None:
     save_file({"x_vector": X.astype(np.float64)}, tmp_path / "wide.safetensors", {"format": "rtts-voice-1"})
     with pytest.raises(VoiceError, match="unexpected dtypes"):
         Voice.load(tmp_path / "wide.safetensors")
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E8M0", "BF16", "BOOL"])
+def test_dtypes_that_numpy_may_lack(tmp_path: Path, dtype: str) -> None:
+    size = 16 if dtype == "BF16" else 8
+    header = {
+        "__metadata__": {"format": "rtts-voice-1"},
+        "x_vector": {"dtype": dtype, "shape": [8], "data_offsets": [0, size]},
+    }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    (tmp_path / "v.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(size))
+    with pytest.raises(VoiceError, match="damaged voice file"):
+        Voice.load(tmp_path / "v.safetensors")
+
+
+def test_a_failed_save_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(VoiceError, match="no UTF-8 form"):
+        Voice("\ud800", CloneVoice(X), "", "").save(tmp_path / "v.safetensors")
+    monkeypatch.setattr("os.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Voice("me", CloneVoice(X), "", "").save(tmp_path / "v.safetensors")
+    assert list(tmp_path.iterdir()) == []
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
