@@ -44,7 +44,7 @@ class CodecShape:
     upsampling_ratios: tuple[int, ...]
     num_quantizers: int
     front_latent: int
-    """Width of the front end's latent (training and tokenising only)."""
+    """Width of the front end's latent (training and tokenising only); the official class wants `codebook_dim`."""
     front_width: int
 
 

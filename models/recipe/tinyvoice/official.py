@@ -23,14 +23,21 @@ TEXTS = ("Hello there, this is a test.", "Where is the train station?", "Yes.")
 
 def _stub_unused() -> None:
     """The package imports audio libraries that only its 25 Hz tokenizer needs."""
-    for name in ("torchaudio", "torchaudio.compliance", "torchaudio.compliance.kaldi", "sox", "einops"):
+    for name in (
+        "torchaudio",
+        "torchaudio.compliance",
+        "torchaudio.compliance.kaldi",
+        "sox",
+        "einops",
+        "onnxruntime",
+    ):
         try:
             __import__(name)
         except ImportError:
             module = types.ModuleType(name)
             module.__spec__ = importlib.machinery.ModuleSpec(name, None)
             module.__path__ = []
-            for attribute in ("rearrange", "repeat", "reduce", "kaldi"):
+            for attribute in ("rearrange", "repeat", "reduce", "kaldi", "InferenceSession"):
                 setattr(module, attribute, None)
             sys.modules[name] = module
 
