@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.codec_encoder import CodecEncoder
+from rtts_engine.clip import checked_clip
 from rtts_engine.errors import VoiceError
 from rtts_engine.graph import codec_encoder as encoder_graph
 from rtts_engine.manifest import CODEC_ENCODER, SPEAKER_ENCODER, Manifest
@@ -61,25 +62,25 @@ class VoiceCloner:
             TextError: the transcript is no text, or holds a lone surrogate.
             VoiceError: a transcript was given, but it is empty or the model has no codec encoder.
         """
-        key = voice_key(samples, transcript, self._source_sha256)
-        with self._lock:
-            prompt = self._kept.get(key)
-        if prompt is None:
-            prompt = self._encode(samples, transcript)
-        with self._lock:
-            self._kept[key] = prompt
-            self._kept.move_to_end(key)
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-        return Voice(name, prompt, self._source_sha256, key)
-
-    def _encode(self, samples: F32, transcript: str | None) -> CloneVoice:
-        codes = None
         if transcript is not None:
             check_text(transcript)
             if not transcript.strip():
                 raise VoiceError("the transcript is empty; give what the clip says, or leave it out")
             if self._encoder is None:
                 raise VoiceError("this model's codec has no encoder, so it clones without a transcript only")
-            codes = self._encoder.encode(samples)
-        return CloneVoice(self._speaker.embed(samples), codes, transcript)
+        clip = checked_clip(samples, self._speaker.minimum_samples)
+        # After the checks: a kept voice must not hide that these arguments make none.
+        key = voice_key(clip, transcript, self._source_sha256)
+        with self._lock:
+            prompt = self._kept.get(key)
+        if prompt is None:
+            codes = (
+                self._encoder.encode(clip) if self._encoder is not None and transcript is not None else None
+            )
+            prompt = CloneVoice(self._speaker.embed(clip), codes, transcript)
+        with self._lock:
+            self._kept[key] = prompt
+            self._kept.move_to_end(key)
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return Voice(name, prompt, self._source_sha256, key)

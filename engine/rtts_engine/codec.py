@@ -153,7 +153,12 @@ class CodecDecoder:
         return np.concatenate(pieces)
 
     def _checked(self, codes: npt.ArrayLike) -> I64:
-        rows = np.asarray(codes)
+        try:
+            rows = np.asarray(codes)
+        except ValueError:
+            raise RequestError(
+                f"codes are ragged, expected integers (frames, {self.num_quantizers})"
+            ) from None
         if rows.shape in ((0,), (0, self.num_quantizers)):
             return np.zeros((0, self.num_quantizers), np.int64)
         if (

@@ -31,8 +31,9 @@ class Voice:
     key: str
     """``voice_key`` of the clip: the same clip and model give the same key."""
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write ``path`` at once or not at all. Raises ``VoiceError`` when the folder cannot be written."""
+        path = Path(path)
         tensors: dict[str, npt.NDArray[np.generic]] = {"x_vector": self.prompt.x_vector.astype(np.float32)}
         metadata = {"format": FORMAT, "name": self.name, "source_sha256": self.source_sha256, "key": self.key}
         if self.prompt.ref_codes is not None:
@@ -49,12 +50,13 @@ class Voice:
             raise VoiceError(f"{path}: cannot be written ({reason(error)})") from None
 
     @classmethod
-    def load(cls, path: Path) -> Voice:
+    def load(cls, path: Path | str) -> Voice:
         """Read a saved voice. Whether it fits a model is checked when it speaks.
 
         Raises:
             VoiceError: no such file, not a voice file, or damaged.
         """
+        path = Path(path)
         if not path.is_file():
             raise VoiceError(f"{path}: no such voice file; make one with 'rtts clone REF.wav -o {path.name}'")
         try:

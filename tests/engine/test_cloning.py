@@ -11,7 +11,7 @@ import pytest
 from rtts_engine import cloning
 from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.convert import convert
-from rtts_engine.errors import AudioError, VoiceError
+from rtts_engine.errors import AudioError, TextError, VoiceError
 from rtts_engine.model import Model
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings, SpeechRequest
@@ -83,3 +83,21 @@ def test_refusals(models: Models, tmp_path: Path) -> None:
     assert without.clone(goldens.reference_clip()).prompt.ref_codes is None
     with pytest.raises(VoiceError, match="without a transcript only"):
         without.clone(goldens.reference_clip(), "one two")
+
+
+def test_a_kept_voice_hides_no_refusal(models: Models) -> None:
+    """The hash takes more for equal than a clone does: nothing for no transcript, numbers of any type for floats."""
+    model, clip = models.get(), goldens.reference_clip()[:30_000]
+    model.clone(clip, None)
+    with pytest.raises(VoiceError, match="the transcript is empty"):
+        model.clone(clip, "")
+    whole = np.round(clip * 100)
+    model.clone(whole)
+    with pytest.raises(AudioError, match="expected mono float samples"):
+        model.clone(whole.astype(np.int32))
+    with pytest.raises(AudioError, match="expected mono float samples"):
+        model.clone("clip.wav")  # type: ignore[arg-type]
+    with pytest.raises(TextError, match="lone surrogate"):
+        model.clone(clip, "\ud800")
+    with pytest.raises(TextError, match="text is int"):
+        model.clone(clip, 5)  # type: ignore[arg-type]
