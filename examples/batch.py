@@ -9,8 +9,10 @@ import rtts
 
 if len(sys.argv) != 2:
     sys.exit(__doc__)
+folder = Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
 model = rtts.load()
 for number, line in enumerate(filter(str.strip, sys.stdin), start=1):
-    path = Path(sys.argv[1]) / f"{number:04}.wav"
+    path = folder / f"{number:04}.wav"
     rtts.say(line, model=model, seed=number).write(path)
     print(path)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,14 @@ import numpy.typing as npt
 from rtts import store
 from rtts.audio import SAMPLE_RATE_HZ, Audio
 from rtts.errors import RequestError
+from rtts.stream.config import StreamConfig
+from rtts.stream.engine import FRAMES_PER_TEXT_ID
+from rtts.stream.session import sentence_seed
+from rtts.text.segment import Segmenter, SegmenterConfig
 from rtts_engine.codec import CodecState
 from rtts_engine.model import Model, Threads
 from rtts_engine.prompt import Manner, TextLayout
-from rtts_engine.request import Settings, SpeechRequest
+from rtts_engine.request import MAX_SEED, Settings, SpeechRequest
 from rtts_engine.sampling import Sampling
 from rtts_engine.voice import Voice
 
@@ -60,6 +65,9 @@ def say(
 ) -> Audio:
     """Speak a text and return the sound.
 
+    A text that is likely to be longer than one utterance of the model can be is spoken sentence by sentence, unless
+    ``max_frames`` asks for one.
+
     Every call with a name or None loads the model anew; ``load`` it once to speak often.
 
     Args:
@@ -80,13 +88,34 @@ def say(
         RttsError: as for ``load``.
     """
     loaded = model if isinstance(model, Model) else load(model)
-    request = SpeechRequest(
-        text,
-        manner(voice, language, instruct),
-        Settings(text_layout=text_layout, sampling=sampling, seed=seed, max_frames=max_frames),
-    )
-    speech = Speech(loaded, request)
-    return Audio(np.concatenate([np.zeros(0, np.float32), *speech]), loaded.sample_rate_hz)
+    settings = Settings(text_layout=text_layout, sampling=sampling, seed=seed, max_frames=max_frames)
+    if settings.seed is None:
+        settings = replace(settings, seed=secrets.randbelow(MAX_SEED))
+    how = manner(voice, language, instruct)
+    gap = round(StreamConfig().sentence_gap_s * SAMPLE_RATE_HZ)
+    pieces: list[F32] = []
+    for index, part in enumerate(_utterances(loaded, text, max_frames)):
+        if index:
+            pieces.append(np.zeros(gap, np.float32))
+        assert settings.seed is not None
+        own = replace(settings, seed=sentence_seed(settings.seed, index))
+        pieces += Speech(loaded, SpeechRequest(part, how, own))
+    return Audio(np.concatenate([np.zeros(0, np.float32), *pieces]), loaded.sample_rate_hz)
+
+
+def expected_frames(model: Model, text: str) -> int:
+    """A guess at how long a text's speech is; an utterance may have ``max_new_tokens`` frames."""
+    return FRAMES_PER_TEXT_ID * len(model.tokenizer.encode_spoken(text))
+
+
+def _utterances(model: Model, text: str, max_frames: int | None) -> list[str]:
+    """The text, or its sentences when it is longer than one utterance of this model can hold."""
+    most = model.manifest.config.generation.max_new_tokens
+    if max_frames is not None or expected_frames(model, text) < most:
+        return [text]
+    segmenter = Segmenter(SegmenterConfig(first_min_words=None))
+    segments = [*segmenter.feed(text, 0.0), *segmenter.close()]
+    return [segment.text for segment in segments if any(c.isalnum() for c in segment.text)] or [text]
 
 
 def manner(

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.codec_encoder import CodecEncoder
 from rtts_engine.clip import checked_clip
+from rtts_engine.codec_encoder import CodecEncoder
 from rtts_engine.errors import VoiceError
 from rtts_engine.graph import codec_encoder as encoder_graph
 from rtts_engine.manifest import CODEC_ENCODER, SPEAKER_ENCODER, Manifest

@@ -36,7 +36,7 @@ class IncrementalTokenizer:
     """Ids of one utterance whose text arrives in parts of any size.
 
     The ids of all ``feed`` calls and the final ``close`` are together ``Tokenizer.encode_spoken`` of the whole
-    text, whatever the parts: leading whitespace of the utterance is dropped, and added tokens are ordinary text.
+    text, whatever the parts: whitespace around the utterance is dropped, and added tokens are ordinary text.
     Only an early ``flush`` may lead to other ids. A call's work is proportional to the new and the held text.
     """
 
@@ -88,7 +88,9 @@ class IncrementalTokenizer:
         return self._ids(pieces)
 
     def close(self) -> list[int]:
-        """Ends the text; returns the ids still held. No other call may follow."""
+        """Ends the text; returns the ids still held, whitespace at the end dropped. No other call may follow."""
+        self._require_open()
+        self._hold("".join(self._parts).rstrip(WHITESPACE))
         ids = self.flush()
         self._closed = True
         return ids

@@ -143,7 +143,7 @@ class Tokenizer:
         return ids
 
     def encode_spoken(self, text: str) -> list[int]:
-        """Ids of text that a user wrote: leading whitespace goes, and added tokens are ordinary text.
+        """Ids of text that a user wrote: whitespace around it goes, and added tokens are ordinary text.
 
         So ``<|im_end|>`` cannot end the prompt, and leading line breaks cannot merge with the role header's (semantics
         2.2). Equal to ``encode`` for every text that has neither.
@@ -152,7 +152,7 @@ class Tokenizer:
             TextError: the text holds a lone surrogate.
         """
         check_text(text)
-        pieces = self.split(self.normalize(text.lstrip(WHITESPACE)))
+        pieces = self.split(self.normalize(text.strip(WHITESPACE)))
         return [token.id for piece in pieces for token in self.merge(piece.symbols)]
 
     def normalize(self, text: str) -> str:

@@ -249,11 +249,11 @@ def _speak_live(
 
 def _is_long(loaded: engine_model.Model, request: SpeechRequest) -> bool:
     """Whether the speech of the text is likely to be longer than one utterance of this model can be."""
-    from rtts.stream.engine import FRAMES_PER_TEXT_ID
+    from rtts.speech import expected_frames
 
     most = loaded.manifest.config.generation.max_new_tokens
     n_ids = len(loaded.tokenizer.encode_spoken(request.text))
-    frames = n_ids * FRAMES_PER_TEXT_ID
+    frames = expected_frames(loaded, request.text)
     if request.settings.max_frames is not None:
         frames = min(frames, request.settings.max_frames)
     return frames >= most or n_ids > most

@@ -91,7 +91,8 @@ class SpeechEngine(Protocol):
 _VOICES = 8
 """Voices whose codec state is kept."""
 FRAMES_PER_TEXT_ID = 4
-"""Ordinary speech: 12.5 frames/s at about three ids a second (see ``rtts_engine.frame_cap``)."""
+"""Ordinary speech: 12.5 frames/s at about three ids a second. Used until the model's own pace is known."""
+_PACE_MIN_IDS = 4
 
 
 class ModelEngine:
@@ -100,6 +101,7 @@ class ModelEngine:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.sample_rate_hz = model.sample_rate_hz
+        self._pace = _Pace()
         # Speaking behind a reference clip means to decode the clip first: once for a voice, not for every sentence.
         self._start_state = lru_cache(maxsize=_VOICES)(model.codec_state)
 
@@ -114,12 +116,31 @@ class ModelEngine:
 
     def utterance(self, text: str | None, manner: Manner, settings: Settings) -> Utterance:
         if text is None:
-            return _OpenUtterance(self._model, manner, settings)
+            return _OpenUtterance(self._model, manner, settings, self._pace)
         prompt = self._model.prompts.start(text, manner, layout=settings.text_layout)
-        return _WholeUtterance(self._model.stream(prompt, settings), prompt.feed.n_text_ids)
+        return _WholeUtterance(self._model.stream(prompt, settings), prompt.feed.n_text_ids, self._pace)
 
     def decoder(self, manner: Manner) -> Decoder:
         return _StatefulDecoder(self._model.codec, self._start_state(manner.voice).copy())
+
+
+class _Pace:
+    """How many frames this model takes for a text id: learnt from what it has spoken. Talker's thread only."""
+
+    def __init__(self) -> None:
+        self._frames_per_id = float(FRAMES_PER_TEXT_ID)
+        self._known = False
+
+    def frames(self, ids: int) -> int:
+        """Likely length of a text of ``ids`` ids."""
+        return max(1, round(self._frames_per_id * ids))
+
+    def learn(self, frames: int, ids: int) -> None:
+        """Count an utterance that ended by itself. Very short ones say little."""
+        if ids >= _PACE_MIN_IDS and frames:
+            weight = 0.25 if self._known else 1.0
+            self._frames_per_id += weight * (frames / ids - self._frames_per_id)
+            self._known = True
 
 
 class _StatefulDecoder:
@@ -134,9 +155,11 @@ class _StatefulDecoder:
 class _WholeUtterance:
     """An utterance whose text was complete from the start."""
 
-    def __init__(self, stream: FrameStream, n_text_ids: int) -> None:
+    def __init__(self, stream: FrameStream, n_text_ids: int, pace: _Pace) -> None:
         self._stream = stream
-        self.expected_frames = FRAMES_PER_TEXT_ID * n_text_ids
+        self._n_text_ids = n_text_ids
+        self._pace = pace
+        self.expected_frames = pace.frames(n_text_ids)
 
     @property
     def needs_text(self) -> bool:
@@ -151,7 +174,10 @@ class _WholeUtterance:
         return self._stream.stop_reason
 
     def next_frame(self) -> I32 | None:
-        return next(self._stream, None)
+        frame = next(self._stream, None)
+        if frame is None and self.stop_reason == "eos":
+            self._pace.learn(self._stream.frames, self._n_text_ids)
+        return frame
 
     def push_text(self, text: str) -> None:
         raise RuntimeError("this utterance has its whole text")
@@ -170,10 +196,11 @@ class _OpenUtterance:
     layout.
     """
 
-    def __init__(self, model: Model, manner: Manner, settings: Settings) -> None:
+    def __init__(self, model: Model, manner: Manner, settings: Settings, pace: _Pace) -> None:
         self._model = model
         self._manner = manner
         self._settings = settings
+        self._pace = pace
         self._tokens = model.incremental_text()
         self._prompt: LivePrompt | None = None
         self._stream: FrameStream | None = None
@@ -182,7 +209,7 @@ class _OpenUtterance:
 
     @property
     def expected_frames(self) -> int:
-        return FRAMES_PER_TEXT_ID * (self._prompt.feed.n_text_ids if self._prompt else 1)
+        return self._pace.frames(self._prompt.feed.n_text_ids if self._prompt else 1)
 
     @property
     def prefilled_s(self) -> float | None:

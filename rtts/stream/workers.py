@@ -303,6 +303,7 @@ class Workers:
         if frame is None:
             with self._lock:
                 job.stop_reason = job.stop_reason or utterance.stop_reason
+                job.expected_frames = job.frames  # a guess no longer
                 job.generated = True
                 job.utterance = None
                 self._codec_work.notify()

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtts_engine.errors import CheckpointError, ConfigError, RttsError, TextError
+from rtts_engine.text_stream import IncrementalTokenizer
 from rtts_engine.tokenizer import WHITESPACE, SplitRule, Tokenizer
 from tests.engine.text_corpus import ADDED_TOKENS, random_texts
 
@@ -69,7 +70,7 @@ def test_named_ids() -> None:
 @given(text=texts)
 def test_spoken_text_without_added_tokens_has_the_official_ids(split: SplitRule, text: str) -> None:
     if not any(token in text for token in ADDED_TOKENS):
-        text = text.lstrip(WHITESPACE)
+        text = text.strip(WHITESPACE)
         assert TOKENIZERS[split].encode_spoken(text) == TOKENIZERS[split].encode(text)
 
 
@@ -327,3 +328,15 @@ def _write_single(folder: Path, data: dict[str, Any]) -> None:
 
 def test_config_errors_are_checkpoint_errors() -> None:
     assert issubclass(ConfigError, CheckpointError)
+
+
+@pytest.mark.parametrize("text", ["Of course", "It left.", "你好。", "50 %"])
+@pytest.mark.parametrize("space", [" ", "\n", " \t\n ", "\u00a0"])
+@splits
+def test_whitespace_around_a_text_is_not_spoken(split: SplitRule, text: str, space: str) -> None:
+    """A model that never saw a text end in whitespace speaks on after one."""
+    tokenizer = TOKENIZERS[split]
+    ids = tokenizer.encode_spoken(text)
+    assert tokenizer.encode_spoken(space + text + space) == ids
+    stream = IncrementalTokenizer(tokenizer)
+    assert stream.feed(text) + stream.feed(space) + stream.close() == ids
