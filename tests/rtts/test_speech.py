@@ -14,6 +14,7 @@ from rtts import speech as speech_module
 from rtts.audio import SAMPLE_RATE_HZ
 from rtts.errors import RequestError, StoreError, TextError
 from rtts.speech import Speech, count_underruns, manner
+from rtts.stream.session import sentence_seed
 from rtts_engine.model import Model, Threads
 from rtts_engine.prompt import CloneVoice
 from rtts_engine.request import Settings, SpeechRequest
@@ -112,9 +113,24 @@ def test_a_chunk_needs_a_frame(shipped: Model) -> None:
             Speech(shipped, request(), first_chunk_frames=sizes[0], chunk_frames=sizes[1])
 
 
-def test_a_text_that_cannot_be_spoken_whole_is_refused_at_once(shipped: Model) -> None:
-    with pytest.raises(rtts.TextError, match=r"the text has \d+ tokens, at most 2048"):
-        rtts.say("word " * 20_000, model=shipped)
+def test_a_text_that_one_utterance_cannot_hold(shipped: Model) -> None:
+    with pytest.raises(rtts.TextError, match=r"the text has \d+ tokens, at most \d+ fit into one utterance"):
+        rtts.say("word " * 20_000, model=shipped, max_frames=3)  # one utterance was asked for
+
+
+def test_long_text_is_spoken_by_sentences(shipped: Model) -> None:
+    sentences = [
+        "The ferry leaves at noon. ",
+        "It takes about an hour. ",
+        "Bring a warm coat and some bread. ",
+    ]
+    text = "".join(sentences * 4)
+    long = rtts.say(text, model=shipped, seed=4).samples
+    parts = []
+    for index, sentence in enumerate(sentences * 4):
+        own = Settings(seed=sentence_seed(4, index))
+        parts += [*Speech(shipped, SpeechRequest(sentence, settings=own)), np.zeros(2880, np.float32)]
+    np.testing.assert_array_equal(long, np.concatenate(parts[:-1]))
 
 
 def test_underruns_are_counted_as_a_listener_hears_them() -> None:
