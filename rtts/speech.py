@@ -15,8 +15,8 @@ from rtts import store
 from rtts.audio import SAMPLE_RATE_HZ, Audio
 from rtts.errors import RequestError
 from rtts.stream.config import StreamConfig
+from rtts.stream.dispatch import sentence_seed
 from rtts.stream.engine import FRAMES_PER_TEXT_ID
-from rtts.stream.session import sentence_seed
 from rtts.text.segment import Segmenter, SegmenterConfig
 from rtts_engine.codec import CodecState
 from rtts_engine.model import Model, Threads

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import IO
 
 import numpy as np
@@ -21,9 +21,8 @@ from rtts.stream.config import StreamConfig
 from rtts.stream.engine import Decoder, SpeechEngine, Utterance
 from rtts.stream.events import Done, PcmChunk
 from rtts.stream.session import Session
-from rtts_engine.prompt import Manner, TextLayout
+from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
-from rtts_engine.sampling import Sampling
 
 READ_BYTES = 1 << 16
 PIECE_CHARS = 2000
@@ -33,10 +32,8 @@ MAX_AHEAD_CHARS = 10_000
 
 @dataclass(eq=False)
 class Ledger:
-    """What the utterances of one command have in common: their settings, one limit, all codes."""
+    """What the utterances of one command have in common: one limit, and all codes."""
 
-    sampling: Sampling | None
-    text_layout: TextLayout | None
     limit: int | None
     """Frames that all utterances may have together."""
     codes: list[I32] = field(default_factory=list)
@@ -63,7 +60,6 @@ class LedgerEngine:
         return self._engine.warm_up_manner()
 
     def utterance(self, text: str | None, manner: Manner, settings: Settings) -> Utterance:
-        settings = replace(settings, sampling=self._ledger.sampling, text_layout=self._ledger.text_layout)
         return _LedgerUtterance(self._engine, self._ledger, text, manner, settings)
 
     def decoder(self, manner: Manner) -> Decoder:

@@ -175,7 +175,15 @@ def say(
     if live or _is_long(loaded, request):
 
         def open_session(tts: Tts, config: StreamConfig) -> Session:
-            return tts.session(voice, language, settings.seed, config, instruct=instruct)
+            return tts.session(
+                voice,
+                language,
+                settings.seed,
+                config,
+                instruct=instruct,
+                text_layout=text_layout,
+                sampling=settings.sampling,
+            )
 
         metrics, spoken = _speak_live(loaded, request, chunks, sinks, open_session, live=live)
     else:
@@ -230,7 +238,7 @@ def _speak_live(
     from rtts.stream.tts import Tts
 
     settings = request.settings
-    ledger = Ledger(settings.sampling, settings.text_layout, settings.max_frames)
+    ledger = Ledger(settings.max_frames)
 
     async def run() -> Metrics:
         # What was typed as an argument is spoken as it is; what another program writes may be markdown.

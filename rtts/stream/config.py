@@ -18,6 +18,7 @@ _WHOLE = {
     "ring_frames": (1, 4096),
     "prefetch_sentences": (0, 16),
     "max_frames_per_token": (4, 1000),
+    "max_utterance_chars": (40, 10000),
 }
 _SECONDS = {
     "max_buffered_s": (0.2, 3600.0),
@@ -50,6 +51,9 @@ class StreamConfig:
     """Sentences that may be generated ahead of the one that is handed out."""
     clean_text: bool = True
     """Take markdown, links, code and emoji out of the text."""
+    max_utterance_chars: int = 200
+    """Longest text of one utterance; a CJK character counts as two. A longer sentence is cut at a clause. In ``token``
+    mode an utterance goes on over sentences: one of half this length ends with its sentence."""
     sentence_gap_s: float = 0.12
     """Silence between two sentences, beyond what the voice itself leaves."""
     max_frames_per_token: int = 16

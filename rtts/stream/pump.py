@@ -43,6 +43,7 @@ class Pump:
     def stop(self) -> None:
         """Carry nothing more. The task is gone when the event loop runs next."""
         self._task.cancel()
+        self._session.detach(self._buffer)
 
     async def drained(self) -> None:
         """Wait until every turn that has begun is complete, and all its sound was heard.

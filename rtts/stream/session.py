@@ -8,38 +8,27 @@ import secrets
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
 
 from rtts.errors import RequestError, StreamError
-from rtts.stream import events
+from rtts.stream import events, figures
 from rtts.stream.config import StreamConfig
 from rtts.stream.desk import Desk, RawChunk
-from rtts.stream.events import Done, Event, Heard, Metrics, PcmChunk, StopReason, Timeline
+from rtts.stream.dispatch import Dispatch
+from rtts.stream.events import Done, Event, Heard, PcmChunk, StopReason
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.schedule import FRAME_S
 from rtts.stream.subscription import Subscription
+from rtts.stream.timers import Timers
 from rtts.stream.turn import SAMPLE_RATE_HZ, Sentence, Turn
 from rtts.stream.workers import Job, Workers
 from rtts_engine.prompt import Manner
 from rtts_engine.request import MAX_SEED, Settings
 from rtts_engine.tokenizer import check_text
-
-_SEED_STEP = 0x9E3779B97F4A7C15
-_BY_SEVERITY: tuple[StopReason, ...] = ("eos", "length_cap", "stalled", "silence")
-
-
-def sentence_seed(seed: int, index: int) -> int:
-    """The seed of a turn's sentence number ``index``; the first one has the session's own."""
-    return (seed + index * _SEED_STEP) & MAX_SEED
-
-
-def speakable(text: str) -> bool:
-    """Whether there is anything to hear in a text."""
-    return any(character.isalnum() for character in text)
 
 
 class Session:
@@ -49,15 +38,15 @@ class Session:
     begin if need be, and stops behind its last one. ``interrupt`` ends a turn at once. One event loop, its thread only.
     """
 
-    def __init__(self, workers: Workers, manner: Manner, seed: int | None, config: StreamConfig) -> None:
+    def __init__(self, workers: Workers, manner: Manner, settings: Settings, config: StreamConfig) -> None:
         """Use ``Tts.session``."""
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise RequestError(f"seed is {seed!r}, expected an integer or None")
-        Settings(seed=seed)  # raises what a turn would
+        if settings.seed is None:
+            settings = replace(settings, seed=secrets.randbelow(MAX_SEED))
+        assert settings.seed is not None
         self.config = config
-        self.seed = secrets.randbelow(MAX_SEED) if seed is None else seed
+        self.seed = settings.seed
         """The seed in use: same seed, text and voice give the same samples."""
-        self._manner = manner
+        self._language = (manner.language or "auto").lower()
         self._workers = workers
         self._loop = asyncio.get_running_loop()
         self._desk = Desk(
@@ -68,6 +57,7 @@ class Session:
             self._post(self._on_failed),
         )
         self._stream = workers.open(self._desk)
+        self._dispatch = Dispatch(workers, self._stream, manner, settings, config, self._emit)
         self._generation = 0
         self._turn: Turn | None = None
         self._unheard: list[Turn] = []
@@ -80,9 +70,11 @@ class Session:
         self.done: Done | None = None
         """How the last turn ended, with its metrics."""
         self._buffer: PlaybackBuffer | None = None
+        self._attached = False
         self._underruns = 0
         self._subscribers: weakref.WeakSet[Subscription] = weakref.WeakSet()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers = Timers(self._loop)
+        self._speaking: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def __aenter__(self) -> Session:
@@ -129,18 +121,41 @@ class Session:
             self._text_arrived()
             self._finish_if_done()
 
-    async def speak(self, text: AsyncIterator[str]) -> None:
+    async def speak(self, text: AsyncIterable[str]) -> None:
         """Feed everything that ``text`` gives and end the turn. Returns when the text is fed, or was interrupted.
 
-        When ``text`` fails or the call is cancelled, what was fed is spoken to its end.
+        An interruption does not wait for the next piece: ``text`` is closed at once. When ``text`` fails or the call is
+        cancelled, what was fed is spoken to its end.
+
+        Raises:
+            RequestError: ``text`` is no asynchronous iterable; and as ``feed``.
         """
         self._require_open()
+        if not hasattr(text, "__aiter__"):
+            raise RequestError(
+                f"speak() takes an asynchronous iterator of text, not {type(text).__name__}; "
+                "use feed() and end() for text that is there"
+            )
+        # A task of its own: an interruption can end it, and the iterator runs in one task from start to end.
+        task = self._loop.create_task(self._feed_from(text), name="rtts-speak")
+        self._speaking.add(task)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        finally:
+            self._speaking.discard(task)
+        if not task.cancelled():
+            task.result()
+
+    async def _feed_from(self, text: AsyncIterable[str]) -> None:
         generation = self._generation
         fed = False
+        pieces = aiter(text)
         try:
-            async for piece in text:
-                if generation != self._generation:
-                    return  # interrupted: the rest belongs to nobody
+            async for piece in pieces:
                 self.feed(piece)
                 fed = True
         except BaseException:
@@ -148,8 +163,8 @@ class Session:
                 self.end()
             raise
         finally:
-            if isinstance(text, AsyncGenerator):
-                await text.aclose()  # whatever it reads from is let go at once
+            if isinstance(pieces, AsyncGenerator):
+                await pieces.aclose()  # whatever it reads from is let go at once
         if generation == self._generation and (self._turn is not None or not fed):
             self.end()
 
@@ -202,10 +217,22 @@ class Session:
         return self._buffer
 
     def attach(self, buffer: PlaybackBuffer) -> None:
-        """Tell the session which buffer its chunks go to, so that it knows what is played and can interrupt it."""
+        """Tell the session which buffer its chunks go to, so that it knows what is played and can interrupt it.
+
+        Raises:
+            RequestError: another sink is attached. Two would take each other's chunks.
+        """
         self._require_open()
+        if self._attached and buffer is not self._buffer:
+            raise RequestError("the session has a sink; stop that one first, or open a session for each")
+        self._attached = True
         self._buffer = self._desk.buffer = buffer
         buffer.on_underrun = self._post(self._on_underrun)
+
+    def detach(self, buffer: PlaybackBuffer) -> None:
+        """The sink with this buffer takes no more; another one may be attached. What was played is remembered."""
+        if buffer is self._buffer:
+            self._attached = False
 
     async def interrupt(self) -> Heard:
         """End the turn now: nothing more of it is generated, handed out or played. Returns what was heard of it."""
@@ -236,10 +263,9 @@ class Session:
             raise RequestError("the session is closed; open another one")
 
     def _begin(self, now_s: float) -> None:
-        language = (self._manner.language or "auto").lower()
         self._turn = Turn(
             self.config,
-            language,
+            self._language,
             self._generation,
             base=self._fed_chars,
             sample=self._end_sample,
@@ -256,15 +282,12 @@ class Session:
     def _text_arrived(self) -> None:
         turn = self._turn
         assert turn is not None
-        if self.config.text_mode == "token":
-            self._push_tokens(turn)
-        else:
-            self._submit(turn)
-            self._arm("text", turn.deadline_s, self._poll_text)
+        self._dispatch.more(turn)
+        self._timers.arm("text", turn.deadline_s, self._poll_text)
         if turn.closed:
-            self._disarm("stall")
+            self._timers.disarm("stall")
         elif not turn.stalled:
-            self._arm("stall", turn.fed_s + self.config.text_timeout_s, self._stalled)
+            self._timers.arm("stall", turn.fed_s + self.config.text_timeout_s, self._stalled)
 
     def _poll_text(self) -> None:
         if self._turn is not None and not self._turn.closed:
@@ -277,53 +300,6 @@ class Session:
             self._turn.stall(time.monotonic())
             self._text_arrived()
             self._finish_if_done()
-
-    def _submit(self, turn: Turn) -> None:
-        """Give the workers the next sentences, as far ahead as the config allows."""
-        while turn.waiting:
-            ahead = len(self._stream.jobs)
-            if ahead > self.config.prefetch_sentences and speakable(turn.waiting[0].text):
-                break
-            segment = turn.waiting.popleft()
-            self._start(turn, segment.text, segment.start, whole=True)
-
-    def _push_tokens(self, turn: Turn) -> None:
-        text = "".join(segment.text for segment in turn.waiting)
-        complete = turn.closed or turn.stalled
-        if text and (turn.open_job is not None or speakable(text) or complete):
-            start = turn.waiting[0].start
-            turn.waiting.clear()
-            if turn.open_job is None:
-                self._start(turn, text, start, whole=False)
-            else:
-                turn.sentences[-1].text += text
-                self._workers.push_text(turn.open_job, text)
-        if complete and turn.open_job is not None:
-            self._workers.push_text(turn.open_job, None)
-            turn.open_job = None
-
-    def _start(self, turn: Turn, text: str, start: int, *, whole: bool) -> None:
-        index = len(turn.sentences)
-        seed = sentence_seed(self.seed, index)
-        job = Job(
-            text if whole else None,
-            self._manner,
-            Settings(seed=seed, frames_per_text_id=self.config.max_frames_per_token),
-            self.config,
-            index=index,
-            generation=turn.generation,
-        )
-        sentence = Sentence(text, start, job)
-        turn.sentences.append(sentence)
-        if not speakable(text):
-            job.stop_reason = "eos"  # only punctuation: there is nothing to hear
-            turn.complete(sentence)
-            return
-        self._emit(events.SentenceStarted(index, text, turn.source_span(start, start + len(text)), seed))
-        self._workers.submit(self._stream, job)
-        if not whole:
-            turn.open_job = job
-            self._workers.push_text(job, text)
 
     # -- from the workers ----------------------------------------------------------------------
 
@@ -372,8 +348,9 @@ class Session:
         if turn.ready:  # now it is known that its last chunk was the sentence's
             chunk = turn.ready[-1]
             turn.ready[-1] = replace(chunk, text_span=(chunk.text_span[0], turn.close_span()))
-        if self.config.text_mode == "sentence":
-            self._submit(turn)
+        if job is turn.open_job:
+            turn.open_job = None  # it ended before its text did: what follows needs another one
+        self._dispatch.more(turn)
         self._finish_if_done()
 
     def _on_failed(self, job: Job, cause: BaseException) -> None:
@@ -390,10 +367,10 @@ class Session:
     def _watch_consumer(self) -> None:
         """Runs the timer of a consumer that everything waits for."""
         if self._desk.room():
-            self._disarm("consumer")
+            self._timers.disarm("consumer")
         elif "consumer" not in self._timers:
             deadline_s = time.monotonic() + self.config.consumer_timeout_s
-            self._arm("consumer", deadline_s, self._consumer_is_slow)
+            self._timers.arm("consumer", deadline_s, self._consumer_is_slow)
 
     def _consumer_is_slow(self) -> None:
         if self._turn is not None and not self._desk.room():
@@ -405,7 +382,7 @@ class Session:
         chunk = turn.ready.popleft()
         self._desk.taken(len(chunk.samples), chunk.generation)
         self._taken_sample = round(chunk.t_start_s * SAMPLE_RATE_HZ) + len(chunk.samples)
-        self._disarm("consumer")
+        self._timers.disarm("consumer")
         self._watch_consumer()
         self._workers.wake()
         return chunk
@@ -420,16 +397,7 @@ class Session:
             return
         if not all(sentence.ended for sentence in turn.sentences):
             return
-        reasons = {sentence.job.stop_reason for sentence in turn.sentences}
-        if turn.stalled:
-            reasons.add("stalled")
-        self._end_turn(
-            max(
-                (reason for reason in _BY_SEVERITY if reason in reasons),
-                key=_BY_SEVERITY.index,
-                default="eos",
-            )
-        )
+        self._end_turn(figures.stop_reason(turn))
 
     def _drop(self, reason: StopReason) -> Heard:
         """End the turn and forget its sound."""
@@ -450,8 +418,11 @@ class Session:
         return heard
 
     def _next_generation(self) -> None:
-        """Nothing that was begun until now is made or handed out."""
+        """Nothing that was begun until now is fed, made or handed out."""
         self._generation += 1
+        for task in self._speaking:
+            task.cancel()
+        self._speaking.clear()
         self._workers.cancel(self._stream)
         self._desk.reset(self._generation)
         self._end_sample = self._taken_sample
@@ -463,66 +434,15 @@ class Session:
         return round(self._buffer.played_s * SAMPLE_RATE_HZ)
 
     def _end_turn(self, reason: StopReason) -> None:
-        for name in list(self._timers):
-            self._disarm(name)
+        self._timers.clear()
         turn, self._turn = self._turn, None
         if turn is None:
             return
-        turn.done = self.done = Done(reason, self._metrics(turn))
+        underruns = self._buffer.underruns - self._underruns if self._buffer is not None else 0
+        turn.done = self.done = Done(reason, figures.metrics(turn, time.monotonic(), underruns))
         self._emit(turn.done)
         self._changed.set()
-
-    def _metrics(self, turn: Turn) -> Metrics:
-        jobs = [sentence.job for sentence in turn.sentences]
-        frames = sum(job.frames for job in jobs)
-        ar_s, codec_s = sum(job.ar_s for job in jobs), sum(job.codec_s for job in jobs)
-        audio_s = sum(sentence.samples for sentence in turn.sentences) / SAMPLE_RATE_HZ
-        return Metrics(
-            timeline=self._timeline(turn),
-            audio_s=audio_s,
-            wall_s=time.monotonic() - turn.started_s,
-            rtf=max(ar_s, codec_s) / audio_s if audio_s else None,
-            ar_ms_per_frame=ar_s * 1e3 / frames if frames else None,
-            codec_ms_per_frame=codec_s * 1e3 / frames if frames else None,
-            frames=frames,
-            underruns=self._buffer.underruns - self._underruns if self._buffer is not None else 0,
-            preroll_s=turn.preroll_s,
-        )
-
-    @staticmethod
-    def _timeline(turn: Turn) -> Timeline:
-        def since_start(moment_s: float | None) -> float | None:
-            return None if moment_s is None else (moment_s - turn.started_s) * 1e3
-
-        job = turn.sentences[0].job if turn.sentences else None
-        return Timeline(
-            text_end_ms=since_start(turn.closed_s),
-            sentence_ms=since_start(job.submitted_s if job else None),
-            prefill_ms=since_start(job.prefilled_s if job else None),
-            frame_ms=since_start(job.first_frame_s if job else None),
-            pcm_ms=since_start(job.first_pcm_s if job else None),
-            chunk_ms=since_start(turn.first_chunk_s),
-        )
-
-    # -- events and timers -----------------------------------------------------------------------
 
     def _emit(self, event: Event | None) -> None:
         for subscription in self._subscribers:
             subscription.put(event)
-
-    def _arm(self, name: str, deadline_s: float | None, action: Callable[[], None]) -> None:
-        """(Re)start the timer ``name``; None stops it. ``deadline_s`` is monotonic time."""
-        self._disarm(name)
-        if deadline_s is not None:
-
-            def fire() -> None:
-                self._timers.pop(name, None)
-                action()
-
-            delay_s = max(0.0, deadline_s - time.monotonic())
-            self._timers[name] = self._loop.call_later(delay_s, fire)
-
-    def _disarm(self, name: str) -> None:
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()

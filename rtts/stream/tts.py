@@ -16,6 +16,9 @@ from rtts.stream.engine import ModelEngine, SpeechEngine
 from rtts.stream.session import Session
 from rtts.stream.workers import Workers
 from rtts_engine.model import Model, Threads
+from rtts_engine.prompt import TextLayout
+from rtts_engine.request import Settings
+from rtts_engine.sampling import Sampling
 from rtts_engine.voice import Voice
 
 MAX_SESSIONS = 8
@@ -48,6 +51,8 @@ class Tts:
         config: StreamConfig | None = None,
         *,
         instruct: str | None = None,
+        text_layout: TextLayout | None = None,
+        sampling: Sampling | None = None,
     ) -> Session:
         """A session on this model; call it from a running event loop.
 
@@ -57,6 +62,8 @@ class Tts:
             seed: makes speech reproducible; None draws one.
             config: see ``StreamConfig``.
             instruct: manner of speaking, for models that take one.
+            text_layout: "streaming" or "full"; None is the model kind's default. ``token`` mode is always streaming.
+            sampling: how codes are chosen; None is the model's own default.
 
         Raises:
             RequestError: no seat is free, or an argument is unfit.
@@ -69,7 +76,12 @@ class Tts:
             raise RequestError(
                 'a voice with reference codes needs whole sentences; use text_mode "sentence", or its x-vector alone'
             )
-        session = Session(self._workers, manner, seed, config)
+        if config.text_mode == "token" and text_layout == "full":
+            raise RequestError('text_mode "token" is the streaming text layout; leave out text_layout "full"')
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise RequestError(f"seed is {seed!r}, expected an integer or None")
+        settings = Settings(text_layout=text_layout, sampling=sampling, seed=seed)
+        session = Session(self._workers, manner, settings, config)
         self._sessions.add(session)
         return session
 
@@ -78,7 +90,9 @@ class Tts:
         manner = self._engine.warm_up_manner()
         if manner is None:
             return  # a Base model needs a voice to speak at all
-        async with Session(self._workers, manner, 0, StreamConfig(clean_text=False)) as session:
+        async with Session(
+            self._workers, manner, Settings(seed=0), StreamConfig(clean_text=False)
+        ) as session:
             session.feed("Hello.")
             session.end()
             async for _ in session:

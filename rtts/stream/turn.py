@@ -13,7 +13,8 @@ from rtts.stream.workers import Job
 from rtts.text.chars import is_cjk, joins_cluster
 from rtts.text.clean import Cleaner
 from rtts.text.lexicon import LANGUAGES
-from rtts.text.segment import Segment, Segmenter, SegmenterConfig
+from rtts.text.running import RunningText
+from rtts.text.segment import FIRST_MAX_CHARS, Segment, Segmenter, SegmenterConfig
 from rtts.text.source_map import CleanText, SourceMap
 
 SAMPLE_RATE_HZ = 24000
@@ -106,10 +107,17 @@ class Turn:
         self._source: list[str] = []
         self._map = SourceMap()
         self._cleaner = Cleaner() if config.clean_text else None
-        self._segmenter = None
-        if config.text_mode == "sentence":
-            known = language if language in LANGUAGES else "auto"  # a model may speak more, such as dialects
-            self._segmenter = Segmenter(SegmenterConfig(language=known))
+        known = language if language in LANGUAGES else "auto"  # a model may speak more, such as dialects
+        self._segmenter: Segmenter | None = None
+        self._running: RunningText | None = None
+        longest = config.max_utterance_chars
+        if config.text_mode == "token":
+            self._running = RunningText(known, longest)
+        else:
+            first = min(longest, FIRST_MAX_CHARS)
+            self._segmenter = Segmenter(
+                SegmenterConfig(language=known, first_max_chars=first, max_chars=longest)
+            )
         # (end of a chunk in the session's sound, characters of the spoken text that are spoken by then)
         self._marks: list[tuple[int, int]] = [(sample, 0)]
 
@@ -139,6 +147,8 @@ class Turn:
             self._add(self._cleaner.flush(), now_s)
         if self._segmenter is not None:
             self.waiting += self._segmenter.flush()
+        if self._running is not None:
+            self._running.cut()
         self.stalled = True
 
     def close(self, now_s: float) -> None:
@@ -151,14 +161,13 @@ class Turn:
         self.closed_s = now_s
 
     def _add(self, pieces: list[CleanText], now_s: float) -> None:
-        start = self._map.length
         self._map.add(pieces)
         text = "".join(piece.text for piece in pieces)
         if self._segmenter is not None:
             self.waiting += self._segmenter.feed(text, now_s)
             self.waiting += self._segmenter.poll(now_s)
-        elif text:
-            self.waiting.append(Segment(text, start, start + len(text), "end"))
+        elif self._running is not None:
+            self.waiting += self._running.feed(text)
 
     def source_span(self, start: int, end: int) -> tuple[int, int]:
         """Place in the session's text of ``[start, end)`` of the turn's spoken text."""

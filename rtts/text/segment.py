@@ -15,8 +15,9 @@ from rtts.text.chars import PAUSES, is_cjk, is_wide, joins_cluster
 from rtts.text.lexicon import has, lexicon
 from rtts_engine.tokenizer import check_text
 
-Boundary: TypeAlias = Literal["sentence", "clause", "word", "end"]
+Boundary: TypeAlias = Literal["sentence", "clause", "word", "end", "open"]
 
+FIRST_MAX_CHARS = 100
 _STARTER_MAX_CHARS = 16
 _EARLIEST_CUT = 1 / 3
 
@@ -30,7 +31,16 @@ class Segment:
     """Position in the text fed so far, in characters; where the segment before ended."""
     end: int
     boundary: Boundary
-    """What it ends with; "end" when the caller ended the text or asked for a flush."""
+    """What it ends with; "end" when the caller ended the text or asked for a flush, "open" when the next goes on."""
+
+    @property
+    def open(self) -> bool:
+        """Whether the next segment goes on with this one (``running``)."""
+        return self.boundary == "open"
+
+    def joined(self, following: Segment) -> Segment:
+        """This one and the one behind it."""
+        return Segment(self.text + following.text, self.start, following.end, following.boundary)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ class SegmenterConfig:
     """"auto" (the tables of all languages), a name of the model's ("german") or a code ("de")."""
     first_min_words: int | None = 4
     """The first segment may end at a clause with as many words (two CJK characters are one); None: it is a sentence."""
-    first_max_chars: int = 100
+    first_max_chars: int = FIRST_MAX_CHARS
     """Length at which the first segment is cut even where no clause ends."""
     max_chars: int = 200
     """Length at which any segment is cut, at the best place so far; 20 at least. Twice as much is never held."""

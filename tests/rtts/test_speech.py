@@ -14,7 +14,7 @@ from rtts import speech as speech_module
 from rtts.audio import SAMPLE_RATE_HZ
 from rtts.errors import RequestError, StoreError, TextError
 from rtts.speech import Speech, count_underruns, manner
-from rtts.stream.session import sentence_seed
+from rtts.stream.dispatch import sentence_seed
 from rtts_engine.model import Model, Threads
 from rtts_engine.prompt import CloneVoice
 from rtts_engine.request import Settings, SpeechRequest

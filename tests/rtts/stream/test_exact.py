@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtts import StreamConfig, Tts
-from rtts.stream.session import sentence_seed
+from rtts.stream.dispatch import sentence_seed
 from rtts.testing import FakeEngine
 from rtts_engine.request import MAX_SEED
 

@@ -13,6 +13,7 @@ import pytest
 from rtts import StreamConfig, Tts
 from rtts.errors import RequestError, TextError, VoiceError
 from rtts.stream.events import ChunkReady, Done, Heard, SentenceStarted, Started
+from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.session import Session
 from rtts.testing import FakeEngine
 
@@ -291,7 +292,6 @@ async def count_turn(session: Session) -> int:
 
 @in_loop
 async def test_everything_after_close_is_one_clear_error() -> None:
-    from rtts.stream.playback import PlaybackBuffer
 
     async def iterate() -> None:
         async for _ in session:
@@ -386,12 +386,11 @@ async def test_a_piece_that_is_no_text_ends_the_turn_too() -> None:
 @in_loop
 async def test_an_interrupted_speak_feeds_nothing_more() -> None:
     engine, closed = FakeEngine(), list[bool]()
-    more = asyncio.Event()
 
     async def llm() -> AsyncIterator[str]:
         try:
             yield "Hello there. "
-            await more.wait()
+            await asyncio.Event().wait()
             yield "This is stale. "
         finally:
             closed.append(True)
@@ -401,8 +400,7 @@ async def test_an_interrupted_speak_feeds_nothing_more() -> None:
         await asyncio.sleep(0.01)
         await session.interrupt()
         session.feed("A new turn.")
-        more.set()
-        await task
+        await task  # although the LLM says nothing more
         assert closed == [True]
         session.end()
         assert await count(session) == FRAME * len("A new turn.")
@@ -412,17 +410,16 @@ async def test_an_interrupted_speak_feeds_nothing_more() -> None:
 @in_loop
 async def test_an_interruption_before_the_first_token_counts() -> None:
     """Regression: a turn that the user had interrupted while the LLM was still thinking was spoken."""
-    engine, more = FakeEngine(), asyncio.Event()
+    engine = FakeEngine()
 
     async def llm() -> AsyncIterator[str]:
-        await more.wait()
+        await asyncio.Event().wait()
         yield "This is stale."
 
     async with Tts(engine) as tts, tts.session() as session:
         task = asyncio.create_task(session.speak(llm()))
         await asyncio.sleep(0)
         await session.interrupt()
-        more.set()
         await task
         assert not session.pending
     assert engine.spoken == []
@@ -449,11 +446,10 @@ async def test_a_cancelled_speak_ends_the_turn() -> None:
 
 @in_loop
 async def test_closing_the_session_ends_speak() -> None:
-    more = asyncio.Event()
 
     async def llm() -> AsyncIterator[str]:
         yield "Hello there. "
-        await more.wait()
+        await asyncio.Event().wait()
         yield "Stale."
 
     async with Tts(FakeEngine()) as tts:
@@ -461,8 +457,50 @@ async def test_closing_the_session_ends_speak() -> None:
         task = asyncio.create_task(session.speak(llm()))
         await asyncio.sleep(0.01)
         await session.aclose()
-        more.set()
         await task
+
+
+@in_loop
+async def test_speak_runs_the_iterator_in_one_task() -> None:
+    """Timeouts and cancel scopes of the LLM's client span several pieces."""
+    tasks = set()
+
+    async def llm() -> AsyncIterator[str]:
+        for piece in ("Hello ", "there. ", "Bye."):
+            tasks.add(asyncio.current_task())
+            yield piece
+        tasks.add(asyncio.current_task())
+
+    async with Tts(FakeEngine()) as tts, tts.session() as session:
+        await session.speak(llm())
+        assert len(tasks) == 1
+        await count(session)
+
+
+@pytest.mark.parametrize("text", [["Hello", "there"], "Hello", None])
+@in_loop
+async def test_speak_takes_asynchronous_text_only(text: object) -> None:
+    async with Tts(FakeEngine()) as tts, tts.session() as session:
+        with pytest.raises(RequestError, match=f"asynchronous iterator of text, not {type(text).__name__}"):
+            await session.speak(text)  # type: ignore[arg-type]
+        assert not session.pending
+
+
+@in_loop
+async def test_one_sink_at_a_time() -> None:
+    async with Tts(FakeEngine()) as tts, tts.session() as session:
+        first, second = PlaybackBuffer(), PlaybackBuffer()
+        session.attach(first)
+        session.attach(first)
+        with pytest.raises(RequestError, match="the session has a sink; stop that one first"):
+            session.attach(second)
+        assert session.buffer is first
+        session.detach(second)  # not the one that is attached
+        with pytest.raises(RequestError, match="the session has a sink"):
+            session.attach(second)
+        session.detach(first)
+        session.attach(second)
+        assert session.buffer is second
 
 
 # -- interrupt ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from rtts.text import Cleaner
 from rtts_engine.model import Model
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings, SpeechRequest
+from rtts_engine.sampling import Draw, Sampling
 
 from .helpers import I16, Spoken, check_spans, in_loop, joined, speak
 
@@ -58,6 +59,24 @@ async def test_sentences_equal_the_offline_result_whatever_the_chunks(shipped: M
 
 
 @in_loop
+async def test_sampling_and_layout_reach_every_sentence(shipped: Model) -> None:
+    cool = Sampling(Draw(temperature=0.2), Draw(temperature=0.2))
+    async with (
+        rtts.open(shipped) as tts,
+        tts.session(seed=4, sampling=cool, text_layout="streaming") as session,
+        tts.session(seed=4) as default,
+    ):
+        spoken = await speak(session, TEXT)
+        usual = await speak(default, TEXT)
+    sounds = [
+        rtts.say(each.text, model=shipped, seed=each.seed, sampling=cool, text_layout="streaming").samples
+        for each in spoken.sentences
+    ]
+    close(spoken.samples, joined(sounds, 0.12))
+    assert not np.array_equal(spoken.samples[:20000], usual.samples[:20000])
+
+
+@in_loop
 async def test_token_mode_is_the_streaming_layout_of_the_cleaned_text(shipped: Model) -> None:
     source = "**Hello** there, [my](http://a.b) friend."
     cleaner = Cleaner()
@@ -91,6 +110,10 @@ async def test_what_the_model_cannot_do_is_refused_at_once(shipped: Model) -> No
             tts.session("nobody")
         with pytest.raises(RequestError, match="klingon"):
             tts.session(language="klingon")
+        with pytest.raises(RequestError, match="is the streaming text layout"):
+            tts.session(config=StreamConfig(text_mode="token"), text_layout="full")
+        with pytest.raises(RequestError, match=r"sampling is 0\.7, expected Sampling or None"):
+            tts.session(sampling=0.7)  # type: ignore[arg-type]
         async with tts.session():
             with pytest.raises(RequestError, match="1 sessions are open"):
                 tts.session()

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from rtts import StreamConfig, Tts
 from rtts.audio import to_pcm16
+from rtts.stream.dispatch import sentence_seed
 from rtts.stream.events import SentenceStarted, Started
 from rtts.testing import FakeEngine
 from rtts_engine.request import Settings
 
-from .helpers import FRAME, MANNER, TEXT, check_spans, in_loop, speak
+from .helpers import FRAME, MANNER, TEXT, check_spans, in_loop, joined, speak
 
 CONFIG = StreamConfig(text_mode="token", clean_text=False)
 
@@ -130,3 +131,47 @@ async def test_sessions_wait_for_their_own_text() -> None:
         async with tts.session(seed=1, config=CONFIG) as session:
             np.testing.assert_array_equal((await speak(session, TEXT)).samples, whole(TEXT))
         await idle.aclose()
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+@in_loop
+async def test_a_long_text_is_several_utterances(step: int) -> None:
+    text = TEXT + " " + TEXT
+    config = StreamConfig(text_mode="token", clean_text=False, max_utterance_chars=80)
+    engine = FakeEngine()
+    async with Tts(engine) as tts, tts.session(seed=1, config=config) as session:
+        spoken = await speak(session, [text[i : i + step] for i in range(0, len(text), step)])
+    assert len(engine.spoken) > 2
+    assert "".join(engine.spoken) == text
+    assert all(len(each) <= 80 for each in engine.spoken)
+    np.testing.assert_array_equal(
+        spoken.samples,
+        joined(
+            [
+                engine.offline(each, MANNER, Settings(seed=sentence_seed(1, i)))
+                for i, each in enumerate(engine.spoken)
+            ],
+            config.sentence_gap_s,
+        ),
+    )
+    check_spans(spoken, text)
+
+
+@in_loop
+async def test_text_behind_an_utterance_that_ended_early_is_spoken() -> None:
+    engine = FakeEngine(frames_per_char=40)  # so slow that the cap ends it
+    async with Tts(engine) as tts, tts.session(seed=1, config=CONFIG) as session:
+        session.feed("Hello")
+        chunks = aiter(session)
+        ended = asyncio.get_running_loop().time() + 30
+        while not session._stream.jobs or not session._stream.jobs[0].generated:  # taken to its cap
+            assert asyncio.get_running_loop().time() < ended
+            await anext(chunks)
+            if not session._stream.jobs:
+                break
+        await asyncio.sleep(0.05)
+        session.feed(" you")
+        session.end()
+        rest = [chunk async for chunk in chunks]
+    assert rest
+    assert engine.spoken[-1] == " you"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtts import StreamConfig
-from rtts.stream.session import speakable
+from rtts.stream.dispatch import speakable
 from rtts.stream.turn import Sentence, Turn, whole_words
 from rtts.stream.workers import Job
 from rtts_engine.request import Settings
