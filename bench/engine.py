@@ -1,0 +1,308 @@
+"""Time of each network of the engine, against what this machine's memory and arithmetic allow.
+
+    OPENBLAS_NUM_THREADS=1 python -m bench.engine [--model DIR ...] [--threads 1,2] [--quick] [--json FILE]
+
+Random weights at real 0.6B dimensions unless ``--model`` names converted models (speed does not depend on values).
+All precisions are loaded at once and measured in turn, round after round, so that a ratio is of one time; figures are
+medians. A network that reads W bytes of weights and does A multiply-adds cannot be faster than W / bandwidth and
+A / peak; both bounds are measured in the same rounds. ``share`` is the larger bound over the measured time. With one
+thread, times and bounds are CPU time, which other processes disturb less; with more they are wall time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from bench import machine
+from bench.probe import BUFFER_BYTES, ProductProbe, read_bandwidth
+from rtts_engine.convert import convert
+from rtts_engine.graph.writer import PRECISIONS, Precision
+from rtts_engine.manifest import CODEC_DECODER, PREDICTOR, TALKER
+from rtts_engine.model import Model, Threads
+from rtts_engine.runtime import Net
+from tests.checkpoints import write_checkpoint
+
+BYTES: dict[Precision, float] = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "int8": 1.0}
+PASTS = (50, 200, 500, 1000)
+CHUNKS = (1, 4, 12)
+_SLOW_S = 2.0
+"""A case is not repeated inside a round beyond this."""
+
+
+@dataclass
+class Case:
+    """One network in one state, and what it reads and computes per call."""
+
+    network: str
+    detail: str
+    call: Callable[[], object]
+    weights: float
+    macs: float
+    frames: int = 1
+    wall_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+    """Of the calling thread: what one of several threads spends, spinning included."""
+
+    def measure(self, repeats: int) -> None:
+        """Some calls in a row, of which the first is not counted in the first round."""
+        if not self.wall_s:
+            self.call()
+        for _ in range(repeats):
+            cpu, wall = time.thread_time(), time.perf_counter()
+            self.call()
+            self.wall_s.append(time.perf_counter() - wall)
+            self.cpu_s.append(time.thread_time() - cpu)
+            if self.wall_s[-1] > _SLOW_S:
+                break
+
+
+def layers(graph: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Kind and parameters of every layer of a ``.param`` file."""
+    for line in graph.with_suffix(".param").read_text().splitlines()[2:]:
+        fields = line.split()
+        first = 4 + int(fields[2]) + int(fields[3])
+        yield fields[0], dict(f.split("=", 1) for f in fields[first:])
+
+
+def matrix_weights(graph: Path, heads: int | None = None) -> float:
+    """Weights of all matrix products, with only one of ``heads`` heads."""
+    sizes = []
+    for kind, params in layers(graph):
+        if kind == "Gemm":
+            sizes.append(int(params["8"]) * int(params["9"]))
+        elif kind == "InnerProduct":
+            sizes.append(int(params["2"]))
+    if heads:
+        sizes = sizes[: len(sizes) - heads + 1]
+    return float(sum(sizes))
+
+
+def codec_work(graph: Path, frames: int) -> tuple[float, float]:
+    """Weights and multiply-adds of the codec decoder for so many frames."""
+    columns, weights, macs = frames, 0.0, 0.0
+    for kind, params in layers(graph):
+        size = 0
+        if kind in ("Convolution", "ConvolutionDepthWise"):
+            size = int(params["6"])
+        elif kind == "Gemm":
+            size = int(params["8"]) * int(params["9"])
+        elif kind == "InnerProduct":
+            size = int(params["2"])
+        elif kind == "Reshape" and params.get("0") == "-1" and int(params.get("2", 0)) > 0:
+            columns *= int(params["1"])  # the phases of an up-sampling side by side
+        weights += size
+        macs += size * columns
+    return weights, macs
+
+
+def cases(model: Model, pasts: tuple[int, ...], chunks: tuple[int, ...]) -> Iterator[Case]:
+    """Every network of a loaded model."""
+    config = model.manifest.config.talker
+    rng = np.random.default_rng(0)
+
+    def rows(count: int) -> np.ndarray:
+        return rng.normal(0, 0.3, (count, config.stack.hidden_size)).astype(np.float32)
+
+    talker = matrix_weights(model.path / TALKER)
+    for past in pasts:
+        state, output = model.talker.prefill(rows(past))
+        row = rows(1)[0]
+
+        def step(state: Any = state, row: np.ndarray = row) -> object:
+            return model.talker.step(state, row)
+
+        # Attention reads past keys and values: all layers, both, fp32.
+        yield Case("talker step", f"past {past}", step, talker, talker)
+    groups = config.num_code_groups
+    one_pass = matrix_weights(model.path / PREDICTOR, heads=groups - 1)
+
+    def frame() -> object:
+        return model.predictor.frame(output.hidden, 1, lambda _, logits: int(np.argmax(logits)))
+
+    yield Case("predictor frame", "", frame, (groups - 1) * one_pass, groups * one_pass)
+    for chunk in chunks:
+        codes = rng.integers(0, model.codec.codebook_size, (chunk, groups))
+        codec = model.codec.init_state()
+
+        def decode(state: Any = codec, codes: np.ndarray = codes) -> object:
+            return model.codec.decode(state, codes)
+
+        weights, macs = codec_work(model.path / CODEC_DECODER, chunk)
+        yield Case("codec frame", f"chunk {chunk}", decode, weights, macs, chunk)
+
+
+def python_ms(model: Model) -> float:
+    """Milliseconds per frame of talker and predictor that are not ncnn's: a run with its computing left out."""
+    inside = 0.0
+
+    class Timed:
+        """An extractor whose ``extract`` is timed."""
+
+        def __init__(self, extractor: Any) -> None:
+            self._extractor = extractor
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._extractor, name)
+
+        def extract(self, *args: Any) -> Any:
+            nonlocal inside
+            start = time.thread_time()
+            try:
+                return self._extractor.extract(*args)
+            finally:
+                inside += time.thread_time() - start
+
+    class TimedNet:
+        def __init__(self, net: Any) -> None:
+            self._net = net
+
+        def create_extractor(self) -> Timed:
+            return Timed(self._net.create_extractor())
+
+    rng = np.random.default_rng(0)
+    width = model.manifest.config.talker.stack.hidden_size
+    state, output = model.talker.prefill(rng.normal(0, 0.3, (20, width)).astype(np.float32))
+    nets: list[Net] = [model.talker._stack._net, model.predictor._stack._net]
+    originals = [net._net for net in nets]
+    for net in nets:
+        net._net = TimedNet(net._net)
+    times = []
+    try:
+        for _ in range(5):
+            inside, start = 0.0, time.thread_time()
+            codes = model.predictor.frame(output.hidden, 1, lambda _, logits: int(np.argmax(logits)))
+            output = model.talker.step(state, model.tables.frames(codes[None])[0])
+            times.append(time.thread_time() - start - inside)
+    finally:
+        for net, original in zip(nets, originals, strict=True):
+            net._net = original
+    return median(times) * 1e3
+
+
+def measure(models: dict[str, Path], threads: list[int], quick: bool) -> dict[str, Any]:
+    """Rows and bounds for every model and thread count."""
+    pasts, chunks = (PASTS[:2], CHUNKS[:2]) if quick else (PASTS, CHUNKS)
+    rounds, repeats = (3, 3) if quick else (7, 3)
+    loaded = {}
+    for label, path in models.items():
+        for count in threads:
+            start = time.perf_counter()
+            model = Model.load(path, threads=Threads(ar=count, codec=count))
+            loaded[label, count] = (model, time.perf_counter() - start, list(cases(model, pasts, chunks)))
+            print(f"{label}, {count} threads: loaded in {loaded[label, count][1]:.1f} s", flush=True)
+    precisions = {(model.manifest.precision, count) for (_, count), (model, _, _) in loaded.items()}
+    probes = {key: ProductProbe(*key) for key in sorted(precisions)}
+    buffer = np.ones(BUFFER_BYTES // 8, np.uint64)
+    peaks: dict[tuple[str, int], list[float]] = {key: [] for key in probes}
+    bandwidth: dict[int, list[float]] = {count: [] for count in threads}
+    for _ in range(rounds):
+        for count in threads:
+            bandwidth[count].append(read_bandwidth(count, buffer))
+        for key, probe in probes.items():
+            peaks[key].append(probe.gmac_per_s())
+        for _, _, items in loaded.values():
+            for case in items:
+                case.measure(repeats)
+    read = {count: median(values) for count, values in bandwidth.items()}
+    peak = {key: median(values) for key, values in peaks.items()}
+    rows = []
+    for (label, count), (model, _, items) in loaded.items():
+        precision = model.manifest.precision
+        for case in items:
+            wall_ms, cpu_ms = (median(times) * 1e3 / case.frames for times in (case.wall_s, case.cpu_s))
+            bytes_ms = case.weights * BYTES[precision] / read[count] / 1e6 / case.frames
+            compute_ms = case.macs / peak[precision, count] / 1e6 / case.frames
+            rows.append(
+                {
+                    "model": label,
+                    "precision": precision,
+                    "threads": count,
+                    "network": case.network,
+                    "detail": case.detail,
+                    "ms": round(cpu_ms if count == 1 else wall_ms, 2),
+                    "wall_ms": round(wall_ms, 2),
+                    "bytes_bound_ms": round(bytes_ms, 2),
+                    "compute_bound_ms": round(compute_ms, 2),
+                    "share": round(max(bytes_ms, compute_ms) / (cpu_ms if count == 1 else wall_ms), 3),
+                }
+            )
+    return {
+        "bandwidth_gb_per_s": {str(count): round(value, 1) for count, value in read.items()},
+        "peak_gmac_per_s": {f"{p} x{count}": round(value, 1) for (p, count), value in peak.items()},
+        "rows": rows,
+        "load_s": {f"{label} x{count}": round(entry[1], 2) for (label, count), entry in loaded.items()},
+        "python_ms_per_frame": {
+            label: round(python_ms(model), 2)
+            for (label, count), (model, _, _) in loaded.items()
+            if count == 1
+        },
+    }
+
+
+def plot(result: dict[str, Any], path: Path) -> None:
+    """Measured time and its larger bound, one panel a network."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    networks = list(dict.fromkeys(row["network"] for row in result["rows"]))
+    figure, axes = plt.subplots(1, len(networks), figsize=(4.5 * len(networks), 4), squeeze=False)
+    for axis, network in zip(axes[0], networks, strict=True):
+        rows = [row for row in result["rows"] if row["network"] == network]
+        names = [f"{row['model']} x{row['threads']}\n{row['detail']}" for row in rows]
+        axis.barh(names, [row["ms"] for row in rows], color="C0", label="measured")
+        bounds = [max(row["bytes_bound_ms"], row["compute_bound_ms"]) for row in rows]
+        axis.barh(names, bounds, height=0.3, color="C1", label="bound")
+        axis.invert_yaxis()
+        axis.tick_params(axis="y", labelsize=6)
+        axis.set_title(network)
+        axis.set_xlabel("ms per frame")
+        axis.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time of each network against this machine's bounds.")
+    parser.add_argument("--model", type=Path, action="append", help="a converted model; may be repeated")
+    parser.add_argument("--precision", choices=PRECISIONS, action="append", help="of random 0.6B weights")
+    parser.add_argument("--threads", default="1", help="thread counts, for example 1,2")
+    parser.add_argument("--quick", action="store_true", help="fewer states and rounds")
+    parser.add_argument("--work", type=Path, help="folder for temporary files (up to 12 GB)")
+    parser.add_argument("--json", type=Path, help="default: bench/results/engine.json")
+    parser.add_argument("--plot", type=Path, help="default: beside the JSON")
+    arguments = parser.parse_args()
+    threads = [int(count) for count in arguments.threads.split(",")]
+    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+        models = {path.name: path for path in arguments.model or []}
+        if not models:
+            checkpoint = write_checkpoint(Path(folder) / "checkpoint", preset="0.6b", kind="base")
+            for precision in arguments.precision or PRECISIONS:
+                models[precision] = convert(checkpoint, Path(folder) / precision, precision)
+        result = measure(models, threads, arguments.quick)
+    for row in result["rows"]:
+        print(
+            f"{row['model']:12} x{row['threads']} {row['network']:16} {row['detail']:10} {row['ms']:8.2f} ms, "
+            f"bounds: bytes {row['bytes_bound_ms']:6.1f}, arithmetic {row['compute_bound_ms']:6.1f}, "
+            f"share {row['share']:.2f}"
+        )
+    print(f"bandwidth {result['bandwidth_gb_per_s']} GB/s, peak {result['peak_gmac_per_s']} GMAC/s")
+    print(f"outside ncnn per frame: {result['python_ms_per_frame']} ms")
+    path = machine.write("engine", "python -m bench.engine", result, arguments.json)
+    plot(json.loads(path.read_text()), arguments.plot or path.with_suffix(".png"))
+    print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()
