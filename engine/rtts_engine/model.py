@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rtts_engine import pages
 from rtts_engine.cloning import VoiceCloner
 from rtts_engine.codec import CodecDecoder, CodecState
 from rtts_engine.errors import CheckpointError, ModelError, RequestError
@@ -87,7 +88,7 @@ class Model:
 
     @classmethod
     def load(cls, path: Path | str, *, threads: Threads = Threads()) -> Model:
-        """Load a converted model directory.
+        """Load a converted model directory. Large weights then move to large pages behind the scenes, see ``pages``.
 
         Raises:
             ModelError: the directory is not a converted model, or is damaged.
@@ -98,9 +99,13 @@ class Model:
         manifest = Manifest.load(folder)
         manifest.verify(folder, largest_bytes=LOAD_CHECK_BYTES)
         try:
-            return cls(folder, manifest, TensorSource.open_file(folder / TABLES_FILE), threads)
+            model = cls(folder, manifest, TensorSource.open_file(folder / TABLES_FILE), threads)
         except CheckpointError as error:
             raise ModelError(f"{error}; convert the checkpoint again") from None
+        weights = sum(record.size_bytes for name, record in manifest.files.items() if name.endswith(".bin"))
+        if weights >= pages.WORTHWHILE_BYTES and pages.wanted():
+            pages.collapse_in_background()
+        return model
 
     def _net(self, stem: str, precision: Precision, threads: int) -> Net:
         return Net(self.path / stem, precision=precision, threads=threads)
