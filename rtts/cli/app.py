@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rtts.cli import clone, doctor, models, say
+from rtts.cli import bench, clone, doctor, models, say
 from rtts.cli.options import Debug, Version
 
 app = typer.Typer(
@@ -29,4 +29,5 @@ app.command("convert")(models.convert)
 app.command("pull")(models.pull)
 app.command("models")(models.models)
 app.command("voices")(models.voices)
+app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from pathlib import Path
 
 from rtts import store
 from rtts.cli.display import progress
 from rtts_engine.model import Model, Threads
+
+log = logging.getLogger(__name__)
 
 
 def find(model: str | None) -> Path:
@@ -26,4 +30,9 @@ def find(model: str | None) -> Path:
 def load(model: str | None, threads: str | None = None) -> Model:
     """The loaded model, with the threads of ``--threads`` ("AR,CODEC")."""
     ar, codec = (int(part) for part in (threads or "1,1").split(","))
+    cores = os.cpu_count() or 1
+    if ar + codec > max(2, cores):
+        log.warning(
+            "%d threads on %d cores wait for each other and are slower than one for each", ar + codec, cores
+        )
     return Model.load(find(model), threads=Threads(ar=ar, codec=codec))

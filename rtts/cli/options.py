@@ -9,6 +9,8 @@ import typer
 
 import rtts
 
+MAX_THREADS = 256
+
 
 @dataclass(slots=True)
 class Shared:
@@ -28,6 +30,18 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
+def _threads(value: str | None) -> str | None:
+    if value is not None:
+        parts = value.split(",")
+        if len(parts) != 2 or not all(
+            part.isdecimal() and len(part) <= 3 and 1 <= int(part) <= MAX_THREADS for part in parts
+        ):
+            raise typer.BadParameter(
+                f"{value[:40]!r} is not two numbers from 1 to {MAX_THREADS}, for example 1,1"
+            )
+    return value
+
+
 Debug = Annotated[
     bool, typer.Option("--debug", callback=_debug, is_eager=True, help="Show the traceback of an error.")
 ]
@@ -39,4 +53,8 @@ Model = Annotated[
     typer.Option(
         "--model", "-m", metavar="M", help="Directory, installed name or hub id. Default: the shipped voice."
     ),
+]
+Threads = Annotated[
+    str | None,
+    typer.Option("--threads", callback=_threads, metavar="AR,CODEC", help="Threads of the two stages."),
 ]

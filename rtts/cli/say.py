@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from rtts.cli.options import Debug, Model
+from rtts.cli.options import Debug, Model, Threads
 from rtts.errors import AudioError, RequestError
 
 if TYPE_CHECKING:
@@ -35,23 +35,10 @@ log = logging.getLogger(__name__)
 
 FRAMES_PER_SECOND = 12.5
 CHUNK_FRAMES = 12
-MAX_THREADS = 256
 MAX_SECONDS = 1e6
 """More than any model speaks at a time."""
 DIGITS = {"audio_s": 3, "wall_s": 3, "rtf": 4, "ttfa_ms": 1, "audible_ms": 1, "ms_per_frame": 2}
 """Decimals of the figures that ``--json`` rounds."""
-
-
-def _threads(value: str | None) -> str | None:
-    if value is not None:
-        parts = value.split(",")
-        if len(parts) != 2 or not all(
-            part.isdecimal() and len(part) <= 3 and 1 <= int(part) <= MAX_THREADS for part in parts
-        ):
-            raise typer.BadParameter(
-                f"{value[:40]!r} is not two numbers from 1 to {MAX_THREADS}, for example 1,1"
-            )
-    return value
 
 
 def _device(value: str) -> str:
@@ -125,10 +112,7 @@ def say(
         str,
         typer.Option("--device", callback=_device, metavar="auto|cpu|vulkan[:N]", help="Where to compute."),
     ] = "auto",
-    threads: Annotated[
-        str | None,
-        typer.Option("--threads", callback=_threads, metavar="AR,CODEC", help="Threads of the two stages."),
-    ] = None,
+    threads: Threads = None,
     stream: Annotated[bool, typer.Option("--stream", help="Write every chunk as soon as it exists.")] = False,
     first_chunk_frames: Annotated[
         int, typer.Option("--first-chunk-frames", min=1, max=4096, help="Frames in the first chunk.")
