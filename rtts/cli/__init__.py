@@ -102,7 +102,9 @@ def _report(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error)
     usage = getattr(error, "format_message", None)  # a usage error of typer, whichever click it carries
     if usage is not None:
-        message, status = f"{usage()} (see 'rtts --help')", USAGE
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "rtts"
+        message, status = f"{usage()} (see '{command} --help')", USAGE
     elif isinstance(error, RequestError):
         message, status = str(error), USAGE
     elif isinstance(error, RttsError):

@@ -44,7 +44,7 @@ class StreamConfig:
     ring_frames: int = 64
     """Frames that the talker may be ahead of the codec before it waits."""
     max_buffered_s: float = 30.0
-    """Sound that may wait to be played before the codec waits (back-pressure)."""
+    """Sound that may wait to be taken before the codec waits (back-pressure)."""
     text_mode: TextMode = "sentence"
     """``sentence`` speaks whole sentences; ``token`` feeds text into the running talker as it arrives."""
     prefetch_sentences: int = 1

@@ -69,7 +69,7 @@ def test_json_has_exactly_the_fields_of_the_page(tmp_path: Path, capfd: pytest.C
         "stop_reason", "frames", "audio_s", "wall_s", "rtf", "ttfa_ms", "audible_ms", "ms_per_frame", "underruns",
         "seed", "sample_rate", "model", "engine", "precision", "threads",
     ]  # fmt: skip
-    table = PAGE.split("`--json` prints one object")[1].split("## Python")[0]
+    table = PAGE.split("`--json` prints one object")[1].split("\n##")[0]
     assert set(re.findall(r"`([a-z_]+)`", re.sub(r"\|[^|]*\|$", "", table, flags=re.MULTILINE))) == set(
         figures
     )
