@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import soxr
 
 from rtts.bench.rig import LONG, PULL_S, Sink, middle, percentile
 from rtts.errors import RequestError
@@ -22,7 +23,8 @@ from rtts.stream.tts import Tts
 
 F32 = npt.NDArray[np.float32]
 
-_BLOCK = 480
+MICROPHONE_HZ = 48000
+_BLOCK = 960
 _QUIET_S = 0.3
 _AUDIBLE = 0.01
 USER = "Wait a moment, please. I have a question about that."
@@ -43,7 +45,7 @@ async def measure(
     loud = np.flatnonzero(np.abs(user) >= _AUDIBLE)
     if not len(loud):
         raise RequestError("the recording of the user is silent; give one with speech")
-    user = user[loud[0] :]
+    user = soxr.resample(user[loud[0] :], SAMPLE_RATE_HZ, MICROPHONE_HZ)
     runs = [await _interrupt(tts, user, seed) for seed in range(interruptions)]
     missed = sum(run is None for run in runs)
     found = [run for run in runs if run is not None]
@@ -77,7 +79,7 @@ async def _interrupt(tts: Tts, user: F32, seed: int) -> dict[str, float] | None:
                 barge_in.listen(_microphone(user, onset_s, rng))
                 try:
                     interruption = await asyncio.wait_for(
-                        barge_in.wait(), speaks_s + len(user) / SAMPLE_RATE_HZ + 1
+                        barge_in.wait(), speaks_s + len(user) / MICROPHONE_HZ + 1
                     )
                 except asyncio.TimeoutError:
                     return None
@@ -95,13 +97,13 @@ async def _interrupt(tts: Tts, user: F32, seed: int) -> dict[str, float] | None:
 
 async def _microphone(user: F32, onset_s: float, rng: np.random.Generator) -> Any:
     """Blocks of 20 ms as they are recorded: each is given out when its last sample has sounded."""
-    quiet = round((onset_s - time.monotonic()) * SAMPLE_RATE_HZ)
-    sound = np.concatenate([np.zeros(max(0, quiet), np.float32), user, np.zeros(SAMPLE_RATE_HZ, np.float32)])
+    quiet = max(0, round((onset_s - time.monotonic()) * MICROPHONE_HZ))
+    sound = np.concatenate([np.zeros(quiet, np.float32), user, np.zeros(MICROPHONE_HZ, np.float32)])
     sound += rng.normal(0.0, 0.0005, len(sound)).astype(np.float32)
-    start_s = onset_s - max(0, quiet) / SAMPLE_RATE_HZ
+    start_s = onset_s - quiet / MICROPHONE_HZ
     for at in range(0, len(sound) - _BLOCK, _BLOCK):
-        await asyncio.sleep(max(0.0, start_s + (at + _BLOCK) / SAMPLE_RATE_HZ - time.monotonic()))
-        yield sound[at : at + _BLOCK], SAMPLE_RATE_HZ
+        await asyncio.sleep(max(0.0, start_s + (at + _BLOCK) / MICROPHONE_HZ - time.monotonic()))
+        yield sound[at : at + _BLOCK], MICROPHONE_HZ
 
 
 def line(row: dict[str, Any]) -> str:
