@@ -119,8 +119,8 @@ class _LedgerUtterance:
 def live_config(first_chunk_frames: int, chunk_frames: int, *, clean_text: bool) -> StreamConfig:
     """A session's config for the flags of ``rtts say``. A pipe's reader may take all the time that it likes."""
     return StreamConfig(
-        first_chunk_frames=min(first_chunk_frames, 300),
-        chunk_frames=min(chunk_frames, 300),
+        first_chunk_frames=first_chunk_frames,
+        chunk_frames=chunk_frames,
         clean_text=clean_text,
         text_timeout_s=3600.0,
         consumer_timeout_s=86400.0,

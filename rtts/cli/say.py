@@ -115,12 +115,12 @@ def say(
     threads: Threads = None,
     stream: Annotated[bool, typer.Option("--stream", help="Write every chunk as soon as it exists.")] = False,
     first_chunk_frames: Annotated[
-        int, typer.Option("--first-chunk-frames", min=1, max=4096, help="Frames in the first chunk.")
+        int, typer.Option("--first-chunk-frames", min=1, max=300, help="Frames in the first chunk.")
     ] = 1,
     chunk_frames: Annotated[
         int | None,
         typer.Option(
-            "--chunk-frames", min=1, max=4096, help="Frames in every later chunk. Default: 12; 1 to play."
+            "--chunk-frames", min=1, max=300, help="Frames in every later chunk. Default: 12; 1 to play."
         ),
     ] = None,
     json_: Annotated[
@@ -276,12 +276,13 @@ def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bo
             raise RequestError(f"-o {output}: the file's name must end with {' or '.join(suffixes)}")
         _check_target(path)
         found.append(sinks.growing_file(path) if stream else sinks.whole_file(path))
-    plays = play or (output is None and sinks.has_device())
+    missing = None if play or output is not None else sinks.missing_device()
+    plays = play or (output is None and missing is None)
     if plays:
         load_sounddevice()
         found.append(sinks.device())
     if not found:
-        raise RequestError("there is no sound device here; write a file with -o out.wav")
+        raise RequestError(f"{missing}; or write a file with -o out.wav")
     return found, plays
 
 

@@ -105,15 +105,15 @@ def device() -> Iterator[Write]:
         speaker.close()
 
 
-def has_device() -> bool:
-    """Whether there is a default output device."""
+def missing_device() -> str | None:
+    """Why nothing can be played here, and what to do; None where there is a default output device."""
     from rtts.local import load_sounddevice
 
     try:
         sounddevice = load_sounddevice()
         sounddevice.query_devices(kind="output")
-    except DeviceError:
-        return False
+    except DeviceError as error:
+        return str(error)
     except (sounddevice.PortAudioError, ValueError):
-        return False
-    return True
+        return "there is no sound device here; connect one"
+    return None

@@ -213,7 +213,7 @@ def test_raw_samples_on_stdout(tmp_path: Path, capfdbinary: pytest.CaptureFixtur
         (["say", "Hi.", "-o", "a.mp3"], ".wav or .flac or .ogg"),
         (["say", "Hi.", "-o", "a.flac", "--stream"], "must end with .wav"),
         (["say", "Hi.", "-o", "-", "--json"], "stdout cannot carry both"),
-        (["say", "Hi."], "no sound device here; write a file with -o"),
+        (["say", "Hi."], "; or write a file with -o out.wav"),
         (["say", "Hi.", "--no-such-flag"], "--no-such-flag"),
         (["convert", ".", "--precision", "fp64"], "fp32, "),
         (["clone", "a.wav", "-o", "voice.bin"], ".safetensors"),

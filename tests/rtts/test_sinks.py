@@ -195,4 +195,4 @@ def test_without_the_library_nothing_can_be_played(monkeypatch: pytest.MonkeyPat
         raise DeviceError("playing needs the PortAudio library; install it")
 
     monkeypatch.setattr(local, "load_sounddevice", refuse)
-    assert not sinks.has_device()
+    assert sinks.missing_device() == "playing needs the PortAudio library; install it"
