@@ -15,7 +15,7 @@ from rtts_engine.errors import ConfigError, ModelError
 from rtts_engine.graph.writer import PRECISIONS, Precision
 
 MANIFEST_FILE = "model.json"
-FORMAT = 1
+FORMAT = 2
 """Version of the directory's layout; a model of another format must be converted again."""
 TABLES_FILE = "tables.safetensors"
 TOKENIZER_FOLDER = "tokenizer"

@@ -98,6 +98,10 @@ class Net:
                 f"{weights}: ncnn cannot read these weights; free memory, or convert the checkpoint again"
             )
 
+    def start(self, *, cache_capacity: int = 0) -> Run:
+        """A pass in steps; ``cache_capacity`` as in ``run``."""
+        return Run(self, cache_capacity)
+
     def run(
         self,
         feeds: Mapping[str, Feed],
@@ -122,37 +126,62 @@ class Net:
         Raises:
             ModelError: the graph has no such input, ran out of memory, or gave NaN or infinity.
         """
-        extractor = self._net.create_extractor()
-        if cache_capacity:
-            extractor.set_kvcache_max_seqlen_hint(cache_capacity)
-        held = []
-        for name, feed in feeds.items():
-            handle = feed if isinstance(feed, Handle) else owned(feed)
-            held.append(handle)
-            if extractor.input(name, handle.mat) != 0:
-                raise ModelError(f"{self.stem}: no graph input {name!r}; convert the checkpoint again")
+        run = self.start(cache_capacity=cache_capacity)
+        run.feed(feeds)
         arrays = []
         for name in outputs:
-            code, mat = extractor.extract(name)
-            if code != 0:
-                raise ModelError(
-                    f"{self.stem}: output {name!r} failed with ncnn code {code} (out of memory?)"
-                )
-            array = np.array(mat)
+            array = run.array(name)
             if not np.isfinite(array).all():
-                raise ModelError(
-                    f"{self.stem}: output {name!r} is not finite: the weights or what they are fed with (a voice?) are "
-                    "damaged; see 'rtts doctor', convert the checkpoint or clone the voice again"
-                )
+                raise not_finite(f"{self.stem}: output {name!r}")
             arrays.append(array)
-        handles = []
-        for name in states:
-            mat = ncnn.Mat()
-            code = extractor.extract(name, mat, 1 if opaque else 0)
-            if code != 0:
-                raise ModelError(f"{self.stem}: state {name!r} failed with ncnn code {code} (out of memory?)")
-            handles.append(Handle(mat))
-        return arrays, handles
+        return arrays, [run.state(name, opaque=opaque) for name in states]
+
+
+class Run:
+    """A pass in steps: feed, compute up to a blob, feed what comes in its place, go on.
+
+    Only the layers that a wanted blob needs are computed, each once. A blob may be asked for until a layer that reads
+    it was computed (rule 3), and each graph output once.
+    """
+
+    def __init__(self, net: Net, cache_capacity: int) -> None:
+        """Use ``Net.start``."""
+        self._stem = net.stem
+        self._extractor = net._net.create_extractor()
+        if cache_capacity:
+            self._extractor.set_kvcache_max_seqlen_hint(cache_capacity)
+        self._held: list[Handle] = []
+
+    def feed(self, feeds: Mapping[str, Feed]) -> None:
+        """Set graph inputs, or blobs in place of the layers that would compute them. Raises ModelError: unknown."""
+        for name, feed in feeds.items():
+            handle = feed if isinstance(feed, Handle) else owned(feed)
+            self._held.append(handle)
+            if self._extractor.input(name, handle.mat) != 0:
+                raise ModelError(f"{self._stem}: no graph input {name!r}; convert the checkpoint again")
+
+    def array(self, name: str) -> F32:
+        """A copy of a blob, which may hold NaN or infinity. Raises ModelError: out of memory."""
+        code, mat = self._extractor.extract(name)
+        if code != 0:
+            raise ModelError(f"{self._stem}: output {name!r} failed with ncnn code {code} (out of memory?)")
+        return np.array(mat)
+
+    def state(self, name: str, *, opaque: bool) -> Handle:
+        """A blob as a handle; ``opaque``: a cache in ncnn's private layout. Raises ModelError: out of memory."""
+        mat = ncnn.Mat()
+        code = self._extractor.extract(name, mat, 1 if opaque else 0)
+        if code != 0:
+            raise ModelError(f"{self._stem}: state {name!r} failed with ncnn code {code} (out of memory?)")
+        return Handle(mat)
+
+
+def not_finite(what: str) -> ModelError:
+    """The error for a result with NaN or infinity in it."""
+    return ModelError(
+        f"{what} is not finite: the weights or what they are fed with (a voice?) are "
+        "damaged; see 'rtts doctor', convert the checkpoint or clone the voice again"
+    )
 
 
 def _native(path: Path) -> str | bytes:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.config import TalkerConfig
-from rtts_engine.runtime import Net
+from rtts_engine.runtime import Handle, Net
 from rtts_engine.stack import Stack, StackState
 from rtts_engine.tables import Tables
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
+
+Choose = Callable[[int, F32], int]
 
 _RESERVED_FRAMES = 256
 """Cache positions reserved beyond the prompt; a longer utterance grows the cache."""
@@ -50,6 +52,17 @@ class Talker:
         """Append one input row (D,) to ``state``."""
         return self._advance(state, row[None])
 
+    def step_together(self, states: Sequence[StackState], rows: F32) -> list[TalkerOutput]:
+        """Append one of ``rows`` (n, D) to each of n states, reading the weights once for all.
+
+        States may be of any length, and stepped alone or with others at any time. An output may hold NaN or infinity:
+        of its own row, the others are not touched by it.
+        """
+        if len(states) == 1:
+            return [self.step(states[0], rows[0])]
+        hidden, logits = self._stack.step_together(states, rows, ["hidden", "logits"])
+        return [TalkerOutput(h, scores) for h, scores in zip(hidden, logits, strict=True)]
+
     def _advance(self, state: StackState, rows: F32, capacity: int = 0) -> TalkerOutput:
         hidden, logits = self._stack.run(state, rows, ["hidden", "logits"], capacity=capacity)
         return TalkerOutput(hidden.reshape(-1), logits.reshape(-1))
@@ -62,11 +75,10 @@ class Predictor:
         self._stack = Stack(net, config.predictor.stack)
         self._tables = tables
         self._groups = config.num_code_groups
-        # Positions restart with every frame: masks and rotations are made once.
-        first = self._stack.positions(0, 2)
-        self._positions = [first] + [self._stack.positions(s + 1, 1) for s in range(1, self._groups - 1)]
+        # Positions restart with every frame: masks and rotations are made once for each number of streams.
+        self._positions: dict[int, list[dict[str, Handle]]] = {}
 
-    def frame(self, hidden: F32, first_code: int, choose: Callable[[int, F32], int]) -> I32:
+    def frame(self, hidden: F32, first_code: int, choose: Choose) -> I32:
         """All codes (16,) of a frame.
 
         Args:
@@ -74,16 +86,27 @@ class Predictor:
             first_code: c0.
             choose: picks a code given the codebook's number (1..15) and its logits (C,).
         """
-        codes = np.empty(self._groups, np.int32)
-        codes[0] = first_code
-        rows = np.stack([hidden, self._tables.codec([first_code])[0]])
+        codes: I32 = self.frames(hidden[None], [first_code], [choose])[0]
+        return codes
+
+    def frames(self, hidden: F32, first_codes: Sequence[int], choose: Sequence[Choose]) -> I32:
+        """All codes (n, 16) of one frame of each of n streams, computed together; arguments as of ``frame``."""
+        count = len(first_codes)
+        positions = self._positions.get(count)
+        if positions is None:
+            positions = [self._stack.side_by_side(0, 2, count)]
+            positions += [self._stack.side_by_side(s + 1, s + 2, count) for s in range(1, self._groups - 1)]
+            self._positions[count] = positions
+        codes = np.empty((count, self._groups), np.int32)
+        codes[:, 0] = first_codes
+        rows = np.concatenate([hidden, self._tables.codec(first_codes)])
         state = StackState()
         for s in range(self._groups - 1):
             (logits,) = self._stack.run(
-                state, rows, [f"logits{s}"], positions=self._positions[s], capacity=self._groups
+                state, rows, [f"logits{s}"], positions=positions[s], capacity=self._groups * count
             )
-            code = choose(s + 1, logits.reshape(-1))
-            codes[s + 1] = code
+            chosen = [pick(s + 1, scores) for pick, scores in zip(choose, logits, strict=True)]
+            codes[:, s + 1] = chosen
             if s < self._groups - 2:
-                rows = self._tables.acoustic(s, [code])
+                rows = self._tables.acoustic(s, chosen)
         return codes

@@ -165,7 +165,7 @@ def test_a_failed_frame_ends_the_stream(model: Model, monkeypatch: pytest.Monkey
     stream = model.frames(SpeechRequest(TEXT, DESIGN, Settings(seed=1)))
     next(stream)
     with monkeypatch.context() as patch:
-        patch.setattr(model.predictor, "frame", lambda *_: 1 / 0)
+        patch.setattr(model.predictor, "frames", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             next(stream)
     assert list(stream) == []

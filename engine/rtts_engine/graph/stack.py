@@ -1,8 +1,12 @@
 """Graphs of the two autoregressive stacks and of the text projection (semantics: talker, code predictor, TXT).
 
 Inputs of a stack: ``x`` (n, width) rows, ``mask`` (n, past + n) added to the attention scores, ``cos`` and ``sin``
-(n, head_dim / 2), and per layer the caches ``pk<i>``, ``pv<i>``. Outputs: what the caller names, and the caches
-``ck<i>``, ``cv<i>`` (opaque, see ``runtime``).
+(n, head_dim / 2), ``pick`` (m, n) zeros and ones, one row for each row that is wanted, and per layer the caches
+``pk<i>``, ``pv<i>``. Outputs: what the caller names, and the caches ``ck<i>``, ``cv<i>`` (opaque, see ``runtime``).
+
+A run may stop before the attention of layer i, at ``q<i>``, ``k<i>``, ``v<i>`` (heads, n, head_dim), and go on from its
+result ``a<i>`` (n, heads x head_dim): rows of several streams share the products while each keeps its own caches. The
+rows after the last layer are ``top``, those picked from them ``picked``.
 """
 
 from __future__ import annotations
@@ -44,11 +48,13 @@ def _attention(
         queries, tensors.float32(f"{prefix}self_attn.q_norm.weight", (head,)), config.rms_norm_eps
     )
     keys = g.rms_norm(keys, tensors.float32(f"{prefix}self_attn.k_norm.weight", (head,)), config.rms_norm_eps)
-    queries, keys, values = (g.permute(b, 2) for b in (queries, keys, values))  # (heads, n, head)
-    queries, keys = (g.rope(b, cos, sin) for b in (queries, keys))
+    queries, keys = (g.permute(b, 2) for b in (queries, keys))  # (heads, n, head)
+    queries = g.label(g.rope(queries, cos, sin), f"q{index}")
+    keys = g.label(g.rope(keys, cos, sin), f"k{index}")
+    values = g.label(g.permute(values, 2), f"v{index}")
     past = (g.input(f"pk{index}"), g.input(f"pv{index}"))
     mixed, new_keys, new_values = g.cached_attention(queries, keys, values, mask, head**-0.5, past)
-    mixed = g.reshape(g.permute(mixed, 2), -1, heads * head)
+    mixed = g.label(g.reshape(g.permute(mixed, 2), -1, heads * head), f"a{index}")
     out = g.linear(mixed, tensors.float32(f"{prefix}self_attn.o_proj.weight", (width, heads * head)))
     return out, new_keys, new_values
 
@@ -64,7 +70,7 @@ def _feed_forward(
 
 
 def _stack(g: GraphWriter, x: Blob, tensors: TensorSource, prefix: str, config: TransformerConfig) -> Blob:
-    """All layers and the final norm of the last row: (1, width)."""
+    """All layers and the final norm of the picked rows: (m, width)."""
     tables = (g.input("mask"), g.input("cos"), g.input("sin"))
     for i in range(config.num_layers):
         layer = f"{prefix}layers.{i}."
@@ -79,12 +85,13 @@ def _stack(g: GraphWriter, x: Blob, tensors: TensorSource, prefix: str, config: 
         g.output(values, f"cv{i}")
         x = g.add(x, attended)
         x = g.add(x, _feed_forward(g, g.rms_norm(x, norms[1], config.rms_norm_eps), tensors, layer, config))
+    x = g.label(g.pick(g.label(x, "top"), g.input("pick")), "picked")
     final = tensors.float32(f"{prefix}norm.weight", (config.hidden_size,))
-    return g.rms_norm(g.last(x, 1, axis=0), final, config.rms_norm_eps)
+    return g.rms_norm(x, final, config.rms_norm_eps)
 
 
 def write_talker(tensors: TensorSource, config: TalkerConfig, stem: Path, precision: Precision) -> None:
-    """Talker: outputs ``hidden`` (1, D), the final-normed last row, and ``logits`` (1, vocab)."""
+    """Talker: outputs ``hidden`` (m, D), the final-normed rows, and ``logits`` (m, vocab)."""
     with GraphWriter(stem, precision) as g:
         hidden = _stack(g, g.input("x"), tensors, "talker.model.", config.stack)
         g.output(hidden, "hidden")
@@ -93,7 +100,7 @@ def write_talker(tensors: TensorSource, config: TalkerConfig, stem: Path, precis
 
 
 def write_predictor(tensors: TensorSource, config: TalkerConfig, stem: Path, precision: Precision) -> None:
-    """Code predictor: rows of talker width in, ``logits<s>`` (1, C) for s = 0..14 out.
+    """Code predictor: rows of talker width in, ``logits<s>`` (m, C) for s = 0..14 out.
 
     ncnn computes only the head that a run asks for.
     """

@@ -105,6 +105,12 @@ class GraphWriter:
         self._layers.append(_Layer("Input", name, [], [name], ""))
         return Blob(name)
 
+    def label(self, blob: Blob, name: str) -> Blob:
+        """Name the blob that was written last, so that a run may stop at it or feed it in place of its layer."""
+        outputs = self._layers[-1].outputs
+        outputs[outputs.index(blob.name)] = name
+        return Blob(name)
+
     def output(self, blob: Blob, name: str) -> None:
         """Give ``blob`` the name under which the runtime extracts it.
 
@@ -301,6 +307,10 @@ class GraphWriter:
     def split_at(self, x: Blob, sizes: Sequence[int], axis: int) -> list[Blob]:
         """Cut ``x`` along ``axis`` into pieces of ``sizes``."""
         return self.layers("Slice", [x], len(sizes), {0: [*sizes[:-1], TO_END], 1: axis})
+
+    def pick(self, x: Blob, rows: Blob) -> Blob:
+        """Rows of x (n, C) by a matrix of zeros and ones (m, n): exact, because the others count zero times."""
+        return self.layer("Gemm", [rows, x], {2: 0, 3: 0, 6: 1, 10: -1})
 
     def last(self, x: Blob, count: int, axis: int) -> Blob:
         """The last ``count`` entries along ``axis``."""
