@@ -30,11 +30,13 @@ from rtts_engine.graph.writer import PRECISIONS, Precision
 from rtts_engine.manifest import CODEC_DECODER, PREDICTOR, TALKER
 from rtts_engine.model import Model, Threads
 from rtts_engine.runtime import Net
+from rtts_engine.sampling import Draw, choose
 from tests.checkpoints import write_checkpoint
 
 BYTES: dict[Precision, float] = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0, "int8": 1.0}
 PASTS = (50, 200, 500, 1000)
 CHUNKS = (1, 4, 12)
+STREAMS = (1, 2, 4, 8)
 _SLOW_S = 2.0
 """A case is not repeated inside a round beyond this."""
 
@@ -78,7 +80,7 @@ def matrix_weights(graph: Path, heads: int | None = None) -> float:
     """Weights of all matrix products, with only one of ``heads`` heads."""
     sizes = []
     for kind, params in layers(graph):
-        if kind == "Gemm":
+        if kind == "Gemm" and params.get("5") == "1":  # a constant matrix
             sizes.append(int(params["8"]) * int(params["9"]))
         elif kind == "InnerProduct":
             sizes.append(int(params["2"]))
@@ -105,7 +107,14 @@ def codec_work(graph: Path, frames: int) -> tuple[float, float]:
     return weights, macs
 
 
-def cases(model: Model, pasts: tuple[int, ...], chunks: tuple[int, ...]) -> Iterator[Case]:
+def sample(_book: int, logits: np.ndarray) -> int:
+    """A draw as in speech."""
+    return choose(logits, Draw(), 0.5)
+
+
+def cases(
+    model: Model, pasts: tuple[int, ...], chunks: tuple[int, ...], streams: tuple[int, ...]
+) -> Iterator[Case]:
     """Every network of a loaded model."""
     config = model.manifest.config.talker
     rng = np.random.default_rng(0)
@@ -127,9 +136,21 @@ def cases(model: Model, pasts: tuple[int, ...], chunks: tuple[int, ...]) -> Iter
     one_pass = matrix_weights(model.path / PREDICTOR, heads=groups - 1)
 
     def frame() -> object:
-        return model.predictor.frame(output.hidden, 1, lambda _, logits: int(np.argmax(logits)))
+        return model.predictor.frame(output.hidden, 1, sample)
 
     yield Case("predictor frame", "", frame, (groups - 1) * one_pass, groups * one_pass)
+    for count in streams:
+        states = [model.talker.prefill(rows(50))[0] for _ in range(count)]
+        inputs = rows(count)
+
+        def together(states: Any = states, inputs: np.ndarray = inputs) -> object:
+            outputs = model.talker.step_together(states, inputs)
+            hidden = np.stack([o.hidden for o in outputs])
+            return model.predictor.frames(hidden, [1] * len(states), [sample] * len(states))
+
+        weights = talker + (groups - 1) * one_pass
+        macs = count * (talker + groups * one_pass)
+        yield Case("talker and predictor", f"{count} streams", together, weights, macs, count)
     for chunk in chunks:
         codes = rng.integers(0, model.codec.codebook_size, (chunk, groups))
         codec = model.codec.init_state()
@@ -180,7 +201,7 @@ def python_ms(model: Model) -> float:
     try:
         for _ in range(5):
             inside, start = 0.0, time.thread_time()
-            codes = model.predictor.frame(output.hidden, 1, lambda _, logits: int(np.argmax(logits)))
+            codes = model.predictor.frame(output.hidden, 1, sample)
             output = model.talker.step(state, model.tables.frames(codes[None])[0])
             times.append(time.thread_time() - start - inside)
     finally:
@@ -191,14 +212,14 @@ def python_ms(model: Model) -> float:
 
 def measure(models: dict[str, Path], threads: list[int], quick: bool) -> dict[str, Any]:
     """Rows and bounds for every model and thread count."""
-    pasts, chunks = (PASTS[:2], CHUNKS[:2]) if quick else (PASTS, CHUNKS)
+    shapes = (PASTS[:2], CHUNKS[:2], STREAMS[::3]) if quick else (PASTS, CHUNKS, STREAMS)
     rounds, repeats = (3, 3) if quick else (7, 3)
     loaded = {}
     for label, path in models.items():
         for count in threads:
             start = time.perf_counter()
             model = Model.load(path, threads=Threads(ar=count, codec=count))
-            loaded[label, count] = (model, time.perf_counter() - start, list(cases(model, pasts, chunks)))
+            loaded[label, count] = (model, time.perf_counter() - start, list(cases(model, *shapes)))
             print(f"{label}, {count} threads: loaded in {loaded[label, count][1]:.1f} s", flush=True)
     precisions = {(model.manifest.precision, count) for (_, count), (model, _, _) in loaded.items()}
     probes = {key: ProductProbe(*key) for key in sorted(precisions)}

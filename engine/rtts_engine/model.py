@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine import pages
+from rtts_engine.batch import BatchStream
 from rtts_engine.cloning import VoiceCloner
 from rtts_engine.codec import CodecDecoder, CodecState
 from rtts_engine.errors import CheckpointError, ModelError, RequestError
@@ -129,6 +131,16 @@ class Model:
     def stream(self, prompt: LivePrompt, settings: Settings) -> FrameStream:
         """The frames of a prompt, whose text may still be arriving (``prompts.open`` and ``incremental_text``)."""
         return FrameStream(self.talker, self.predictor, self.tables, prompt, self.manifest.config, settings)
+
+    def batch(self, requests: Iterable[SpeechRequest], size: int = 8) -> BatchStream:
+        """The frames of many complete texts, up to ``size`` computed together: several times the frames per second.
+
+        A request that cannot be spoken ends with its error, the others go on.
+
+        Raises:
+            RequestError: ``size`` is out of range.
+        """
+        return BatchStream(self.frames, requests, size)
 
     def codec_state(self, voice: CloneVoice | None = None) -> CodecState:
         """The codec's state before an utterance's first frame.

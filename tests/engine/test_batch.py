@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -165,3 +166,46 @@ def test_groups_in_threads(model: Model) -> None:
         for i in range(4):
             got = np.array([row[i] for row in results[group]])
             np.testing.assert_array_equal(got, alone(model, 4 * group + i, 6))
+
+
+def test_requests_take_the_rows_that_become_free(model: Model) -> None:
+    lengths = [3, 9, 1, 5, 2, 7, 4]
+    taken = []
+
+    def requests() -> Iterator[SpeechRequest]:
+        for i, length in enumerate(lengths):
+            taken.append(i)
+            settings = Settings(seed=100 + i, max_frames=length)
+            yield SpeechRequest(TEXTS[i % len(TEXTS)], DESIGN, settings)
+
+    got: dict[int, list[np.ndarray]] = {}
+    ended: list[int] = []
+    for event in model.batch(requests(), size=3):
+        assert event.row not in ended
+        assert max(taken) - len(ended) < 3 + 1
+        if event.codes is None:
+            assert event.stop_reason in ("eos", "length_cap")
+            ended.append(event.row)
+        else:
+            got.setdefault(event.row, []).append(event.codes)
+    assert sorted(ended) == list(range(len(lengths)))
+    for i, length in enumerate(lengths):
+        np.testing.assert_array_equal(np.array(got[i]), alone(model, i, length))
+
+
+def test_a_request_that_cannot_be_spoken_does_not_stop_the_rest(model: Model) -> None:
+    settings = Settings(seed=100, max_frames=2)
+    requests = [SpeechRequest(text, DESIGN, settings) for text in ("", TEXTS[0], " ", TEXTS[0])]
+    events = list(model.batch(requests, size=2))
+    errors = {event.row: str(event.error) for event in events if event.error is not None}
+    assert sorted(errors) == [0, 2]
+    assert "no text to speak" in errors[0]
+    for row in (1, 3):
+        codes = np.array([event.codes for event in events if event.row == row and event.codes is not None])
+        np.testing.assert_array_equal(codes, alone(model, 0, 2))
+
+
+@pytest.mark.parametrize("size", [0, 65, 1.5])
+def test_batch_size_out_of_range(model: Model, size: int) -> None:
+    with pytest.raises(RequestError, match="batch size is"):
+        model.batch([], size)
