@@ -97,12 +97,12 @@ class Stack:
         run.feed({"x": rows, "cos": cos, "sin": sin})
         masks = [owned(np.zeros((1, state.position + 1), np.float32)) for state in states]
         for i in self._layers:
-            q, k, v = (run.array(f"{kind}{i}") for kind in "qkv")
+            # (heads, n, head_dim) -> (n, heads, 1, head_dim)
+            q, k, v = (run.array(f"{kind}{i}").transpose(1, 0, 2)[:, :, None].copy() for kind in "qkv")
             mixed = []
             for row, state in enumerate(states):
-                one = slice(row, row + 1)
                 attention = self._net.start()
-                attention.feed({f"q{i}": q[:, one], f"k{i}": k[:, one], f"v{i}": v[:, one]})
+                attention.feed({f"q{i}": q[row], f"k{i}": k[row], f"v{i}": v[row]})
                 past = state.caches[2 * i : 2 * i + 2]
                 attention.feed({"mask": masks[row], f"pk{i}": past[0], f"pv{i}": past[1]})
                 mixed.append(attention.array(f"a{i}"))
