@@ -8,5 +8,15 @@ from __future__ import annotations
 from rtts.text.clean import Cleaner
 from rtts.text.segment import Segment, Segmenter, SegmenterConfig
 from rtts.text.source_map import CleanText, SourceMap
+from rtts.text.verbalise import Verbaliser, verbalise
 
-__all__ = ["CleanText", "Cleaner", "Segment", "Segmenter", "SegmenterConfig", "SourceMap"]
+__all__ = [
+    "CleanText",
+    "Cleaner",
+    "Segment",
+    "Segmenter",
+    "SegmenterConfig",
+    "SourceMap",
+    "Verbaliser",
+    "verbalise",
+]

@@ -17,4 +17,4 @@ def test_python_blocks_run(block: str) -> None:
 
 
 def test_there_are_blocks() -> None:
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3

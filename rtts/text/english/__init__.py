@@ -1,0 +1,1 @@
+"""English as it is spoken: numbers, symbols and abbreviations in words."""
