@@ -14,15 +14,18 @@ import numpy.typing as npt
 from rtts import store
 from rtts.audio import SAMPLE_RATE_HZ, Audio
 from rtts.errors import RequestError
-from rtts.stream.config import StreamConfig
+from rtts.notices import check_reach
+from rtts.stream.config import StreamConfig, Verbalise, reads_words
 from rtts.stream.dispatch import sentence_seed
 from rtts.stream.engine import FRAMES_PER_TEXT_ID
 from rtts.text.segment import Segmenter, SegmenterConfig
+from rtts.text.verbalise import verbalise as in_words
 from rtts_engine.codec import CodecState
 from rtts_engine.model import Model, Threads
 from rtts_engine.prompt import Manner, TextLayout
 from rtts_engine.request import MAX_SEED, Settings, SpeechRequest
 from rtts_engine.sampling import Sampling
+from rtts_engine.tokenizer import check_text
 from rtts_engine.voice import Voice
 
 F32 = npt.NDArray[np.float32]
@@ -62,6 +65,7 @@ def say(
     sampling: Sampling | None = None,
     seed: int | None = None,
     max_frames: int | None = None,
+    verbalise: Verbalise = "auto",
 ) -> Audio:
     """Speak a text and return the sound.
 
@@ -75,12 +79,14 @@ def say(
         model: a loaded model, or what ``load`` takes.
         voice: a speaker's name, the path of a saved voice, or a voice; None leaves the choice to
             the model.
-        language: a name the model knows, or "auto".
+        language: a name the model knows or its code ("en"), or "auto".
         instruct: manner of speaking, for models that take one.
         text_layout: "streaming" or "full"; None is the model kind's default.
         sampling: how codes are chosen; None is the model's own default.
         seed: makes the result reproducible; None draws one.
         max_frames: stop after so many frames of 80 ms; None follows from the length of the text.
+        verbalise: write numbers, signs and abbreviations out in English words first; "auto" does for models that
+            only read words.
 
     Raises:
         TextError: nothing to say, or text that is not text.
@@ -92,6 +98,7 @@ def say(
     if settings.seed is None:
         settings = replace(settings, seed=secrets.randbelow(MAX_SEED))
     how = manner(voice, language, instruct)
+    text = spoken_text(loaded, text, verbalise, language)
     gap = round(StreamConfig().sentence_gap_s * SAMPLE_RATE_HZ)
     pieces: list[F32] = []
     for index, part in enumerate(_utterances(loaded, text, max_frames)):
@@ -101,6 +108,19 @@ def say(
         own = replace(settings, seed=sentence_seed(settings.seed, index))
         pieces += Speech(loaded, SpeechRequest(part, how, own))
     return Audio(np.concatenate([np.zeros(0, np.float32), *pieces]), loaded.sample_rate_hz)
+
+
+def spoken_text(model: Model, text: str, verbalise: Verbalise, language: str | None) -> str:
+    """The text as the model gets it: in words where it only reads words. Warns of a text that it cannot speak.
+
+    Raises:
+        TextError: the text is no string.
+        RequestError: English words were asked for in another language.
+    """
+    check_text(text)
+    check_reach(text, model.manifest.languages)
+    words = reads_words(model.manifest.config.text_normalization, verbalise, language)
+    return in_words(text) if words else text
 
 
 def expected_frames(model: Model, text: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ class FakeEngine:
     """
 
     sample_rate_hz = 24000
+    languages: Sequence[str] = ()
+    text_normalization: str | None = None
 
     def __init__(
         self,

@@ -191,11 +191,26 @@ class ModelConfig:
     speaker_encoder: SpeakerEncoderConfig | None
     codec: CodecConfig
     generation: GenerationDefaults = field(default_factory=GenerationDefaults)
+    text_normalization: Literal["english"] | None = None
+    """The model only reads words: text must be written out in this language. None: it reads digits itself."""
 
     @property
     def instructable(self) -> bool:
         """Whether an instruction reaches the model; the official wrapper drops it for the 0.6B CustomVoice."""
         return self.kind == "voice_design" or (self.kind == "custom_voice" and self.size != "0b6")
+
+
+LANGUAGE_CODES = {
+    "zh": "chinese", "en": "english", "fr": "french", "de": "german", "it": "italian", "ja": "japanese",
+    "ko": "korean", "pt": "portuguese", "ru": "russian", "es": "spanish",
+}  # fmt: skip
+"""ISO 639-1 codes of the languages that the released models speak."""
+
+
+def full_name(language: str) -> str:
+    """A language's name in small letters: "en" and "en-GB" are "english"; what is no code stays."""
+    name = language.lower()
+    return LANGUAGE_CODES.get(name.replace("_", "-").partition("-")[0], name)
 
 
 def spoken_languages(languages: Iterable[str]) -> list[str]:

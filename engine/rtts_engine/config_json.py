@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from rtts_engine.config import (
     CONTROL_IDS,
@@ -345,6 +345,14 @@ def _generation(where: str, data: Mapping[str, Any]) -> GenerationDefaults:
     )
 
 
+def _text_normalization(f: _Fields) -> Literal["english"] | None:
+    """Not a key of the released checkpoints, which read digits."""
+    if f.has("text_normalization"):
+        f.must_be("text_normalization", "english")
+        return "english"
+    return None
+
+
 def parse_config(
     main: Mapping[str, Any],
     codec: Mapping[str, Any],
@@ -395,4 +403,5 @@ def parse_config(
         speaker_encoder=_speaker_encoder(speaker, talker.stack.hidden_size) if speaker else None,
         codec=speech,
         generation=_generation(where[2], generation),
+        text_normalization=_text_normalization(f),
     )

@@ -25,7 +25,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.config import CodecIds, ModelKind, TextIds, spoken_languages
+from rtts_engine.config import CodecIds, ModelKind, TextIds, full_name, spoken_languages
 from rtts_engine.errors import CheckpointError, RequestError, TextError, VoiceError
 from rtts_engine.text_feed import TextFeed
 from rtts_engine.tokenizer import WHITESPACE, Tokenizer
@@ -104,7 +104,7 @@ class Manner:
     """Who speaks, in which language and how."""
 
     language: str | None = None
-    """Name in any case; None is "auto"."""
+    """Name or ISO 639-1 code ("en", "en-GB") in any case; None is "auto"."""
     speaker: str | None = None
     """A speaker of a ``custom_voice`` model; None or "" leaves the choice to the model."""
     voice: CloneVoice | None = None
@@ -177,6 +177,7 @@ class PromptBuilder:
         self._spec = spec
         self._tokenizer = tokenizer
         self._embedder = embedder
+        self._warned = False
         self._pad: F32 = embedder.text([spec.text_ids.tts_pad])[0]
         self._role = _control_ids(tokenizer, _ASSISTANT, 3, "im_start_token_id", spec.text_ids.im_start)
         self._end = _control_ids(tokenizer, _END, 2, "im_end_token_id", spec.text_ids.im_end)
@@ -317,9 +318,11 @@ class PromptBuilder:
                 "instruct: a base model takes no instruction; use a CustomVoice or VoiceDesign model"
             )
         if not self._spec.instructable:
-            _log.warning(
-                "instruct is ignored: the 0.6B CustomVoice models were not trained with instructions"
-            )
+            if not self._warned:
+                self._warned = True
+                _log.warning(
+                    "instruct is ignored: the 0.6B CustomVoice models were not trained with instructions"
+                )
             return []
         if literal:
             return self._tokenizer.encode(f"{_USER}{instruct}{_END}")
@@ -329,7 +332,7 @@ class PromptBuilder:
 
     def _language_id(self, manner: Manner) -> int | None:
         """Codec id of the language tag; None is "auto"."""
-        language = "auto" if manner.language is None else manner.language.lower()
+        language = full_name("auto" if manner.language is None else manner.language)
         names = spoken_languages(self._spec.languages)
         if language not in names:
             raise RequestError(_unknown("language", manner.language or "", names))

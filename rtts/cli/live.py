@@ -17,7 +17,7 @@ from rtts.audio import SAMPLE_RATE_HZ
 from rtts.cli.sinks import Write
 from rtts.errors import RttsError, TextError
 from rtts.speech import AUDIBLE, I32, Metrics, count_underruns
-from rtts.stream.config import StreamConfig
+from rtts.stream.config import StreamConfig, Verbalise
 from rtts.stream.engine import Decoder, SpeechEngine, Utterance
 from rtts.stream.events import Done, PcmChunk
 from rtts.stream.session import Session
@@ -52,6 +52,8 @@ class LedgerEngine:
         self._engine = engine
         self._ledger = ledger
         self.sample_rate_hz = engine.sample_rate_hz
+        self.languages = engine.languages
+        self.text_normalization = engine.text_normalization
 
     def check(self, text: str, manner: Manner) -> None:
         self._engine.check(text, manner)
@@ -116,12 +118,15 @@ class _LedgerUtterance:
             self._inner.cancel()
 
 
-def live_config(first_chunk_frames: int, chunk_frames: int, *, clean_text: bool) -> StreamConfig:
+def live_config(
+    first_chunk_frames: int, chunk_frames: int, *, clean_text: bool, verbalise: Verbalise
+) -> StreamConfig:
     """A session's config for the flags of ``rtts say``. A pipe's reader may take all the time that it likes."""
     return StreamConfig(
         first_chunk_frames=first_chunk_frames,
         chunk_frames=chunk_frames,
         clean_text=clean_text,
+        verbalise=verbalise,
         text_timeout_s=3600.0,
         consumer_timeout_s=86400.0,
     )

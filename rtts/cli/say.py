@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import secrets
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rtts.cli.sinks import Sink, Write
     from rtts.speech import I32, Metrics
-    from rtts.stream.config import StreamConfig
+    from rtts.stream.config import StreamConfig, Verbalise
     from rtts.stream.session import Session
     from rtts.stream.tts import Tts
     from rtts_engine import model as engine_model
@@ -72,7 +72,8 @@ def say(
         str | None, typer.Option("--voice", metavar="V", help="A speaker's name, or VOICE.safetensors.")
     ] = None,
     language: Annotated[
-        str | None, typer.Option("--language", metavar="L", help="A language the model knows, or auto.")
+        str | None,
+        typer.Option("--language", metavar="L", help="A language the model knows, its code, or auto."),
     ] = None,
     instruct: Annotated[
         str | None, typer.Option("--instruct", metavar="T", help="How to say it, for models that follow it.")
@@ -126,6 +127,13 @@ def say(
     json_: Annotated[
         bool, typer.Option("--json", help="Print one JSON object of figures on stdout.")
     ] = False,
+    verbalise: Annotated[
+        bool | None,
+        typer.Option(
+            "--verbalise/--no-verbalise",
+            help="Write numbers, signs and abbreviations out in English words. Default: where the model needs it.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Speak TEXT to a file, a pipe or the sound device."""
@@ -143,7 +151,7 @@ def say(
             raise RequestError(f"-o and --codes both name {codes}; give two files")
 
     from rtts.cli.loading import load
-    from rtts.speech import manner
+    from rtts.speech import manner, spoken_text
     from rtts_engine.request import Settings, SpeechRequest
 
     loaded = load(model, threads)
@@ -153,10 +161,13 @@ def say(
         seed=secrets.randbits(32) if seed is None else seed,
         max_frames=limit,
     )
-    request = SpeechRequest(text, manner(voice, language, instruct), settings)
-    chunks = _Chunks(first_chunk_frames, chunk_frames, plays)
+    words: Verbalise = "auto" if verbalise is None else verbalise
+    chunks = _Chunks(first_chunk_frames, chunk_frames, plays, words)
     live = text == "-"
+    in_words = text if live else spoken_text(loaded, text, words, language)
+    request = SpeechRequest(in_words, manner(voice, language, instruct), settings)
     if live or _is_long(loaded, request):
+        request = replace(request, text=text)
 
         def open_session(tts: Tts, config: StreamConfig) -> Session:
             return tts.session(
@@ -184,6 +195,7 @@ class _Chunks(NamedTuple):
     first_frames: int
     frames: int | None
     plays: bool
+    verbalise: Verbalise
 
 
 def _speak_at_once(
@@ -226,7 +238,9 @@ def _speak_live(
 
     async def run() -> Metrics:
         # What was typed as an argument is spoken as it is; what another program writes may be markdown.
-        config = live_config(chunks.first_frames, chunks.frames or CHUNK_FRAMES, clean_text=live)
+        config = live_config(
+            chunks.first_frames, chunks.frames or CHUNK_FRAMES, clean_text=live, verbalise=chunks.verbalise
+        )
         text = standard_input() if live else pieces_of(request.text)
         async with (
             Tts(LedgerEngine(ModelEngine(loaded), ledger), max_sessions=1) as tts,

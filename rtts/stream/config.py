@@ -8,9 +8,11 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from rtts.errors import RequestError
+from rtts_engine.config import full_name
 
 Ramp = Literal["adaptive", "fixed"]
 TextMode = Literal["sentence", "token"]
+Verbalise = Literal["auto"] | bool
 
 _WHOLE = {
     "first_chunk_frames": (1, 300),
@@ -29,6 +31,33 @@ _SECONDS = {
     "consumer_timeout_s": (0.1, 86400.0),
 }
 _CHOICES = {"ramp": ("adaptive", "fixed"), "text_mode": ("sentence", "token")}
+
+
+def _check_verbalise(value: object) -> None:
+    if value != "auto" and not isinstance(value, bool):
+        raise RequestError(f'verbalise is {value!r}, expected "auto", True or False')
+
+
+def reads_words(normalization: str | None, verbalise: Verbalise, language: str | None) -> bool:
+    """Whether text is to be written out in English words.
+
+    Args:
+        normalization: what the model needs (``SpeechEngine.text_normalization``).
+        verbalise: what the user asks for.
+        language: what the text is spoken in.
+
+    Raises:
+        RequestError: English words were asked for in another language, or ``verbalise`` is something else.
+    """
+    _check_verbalise(verbalise)
+    english = full_name(language or "auto") in ("auto", "english")
+    if verbalise == "auto":
+        return normalization == "english" and english
+    if verbalise and not english:
+        raise RequestError(
+            f"verbalise writes English words, and language is {language!r}; leave one of them out"
+        )
+    return verbalise
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +80,8 @@ class StreamConfig:
     """Sentences that may be generated ahead of the one that is handed out."""
     clean_text: bool = True
     """Take markdown, links, code and emoji out of the text."""
+    verbalise: Verbalise = "auto"
+    """Write numbers, signs and abbreviations out in English words; ``auto``: for models that only read words."""
     max_utterance_chars: int = 200
     """Longest text of one utterance; a CJK character counts as two. A longer sentence is cut at a clause. In ``token``
     mode an utterance goes on over sentences: one of half this length ends with its sentence."""
@@ -81,6 +112,7 @@ class StreamConfig:
                 raise RequestError(f"{name} is {getattr(self, name)!r}, expected {' or '.join(choices)}")
         if not isinstance(self.clean_text, bool):
             raise RequestError(f"clean_text is {self.clean_text!r}, expected True or False")
+        _check_verbalise(self.verbalise)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> StreamConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
 
@@ -70,6 +71,10 @@ class SpeechEngine(Protocol):
     """A loaded model, as the pipeline sees it. Calls may come from any thread."""
 
     sample_rate_hz: int
+    languages: Sequence[str]
+    """Names that a request may ask for; empty: not known."""
+    text_normalization: str | None
+    """Language in whose words numbers and signs must be written out before; None: the model reads them itself."""
 
     def check(self, text: str, manner: Manner) -> None:
         """Raises the ``RttsError`` that speaking ``text`` in this manner would raise."""
@@ -101,6 +106,8 @@ class ModelEngine:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.sample_rate_hz = model.sample_rate_hz
+        self.languages: Sequence[str] = model.manifest.languages
+        self.text_normalization: str | None = model.manifest.config.text_normalization
         self._pace = _Pace()
         # Speaking behind a reference clip means to decode the clip first: once for a voice, not for every sentence.
         self._start_state = lru_cache(maxsize=_VOICES)(model.codec_state)

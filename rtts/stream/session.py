@@ -8,13 +8,14 @@ import secrets
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
 
 import numpy as np
 
 from rtts.errors import RequestError, StreamError
+from rtts.notices import ReachWatch
 from rtts.stream import events, figures
 from rtts.stream.config import StreamConfig
 from rtts.stream.desk import Desk, RawChunk
@@ -38,7 +39,15 @@ class Session:
     begin if need be, and stops behind its last one. ``interrupt`` ends a turn at once. One event loop, its thread only.
     """
 
-    def __init__(self, workers: Workers, manner: Manner, settings: Settings, config: StreamConfig) -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        manner: Manner,
+        settings: Settings,
+        config: StreamConfig,
+        *,
+        languages: Sequence[str] = (),
+    ) -> None:
         """Use ``Tts.session``."""
         if settings.seed is None:
             settings = replace(settings, seed=secrets.randbelow(MAX_SEED))
@@ -47,6 +56,7 @@ class Session:
         self.seed = settings.seed
         """The seed in use: same seed, text and voice give the same samples."""
         self._language = (manner.language or "auto").lower()
+        self._reach = ReachWatch(languages)
         self._workers = workers
         self._loop = asyncio.get_running_loop()
         self._desk = Desk(
@@ -91,7 +101,7 @@ class Session:
         """More text of the turn, in pieces of any size; the first piece begins a turn.
 
         Raises:
-            TextError: the text holds a lone surrogate.
+            TextError: the text is no string, or holds a lone surrogate.
             RequestError: the turn was ended, or the session is closed.
         """
         self._require_open()
@@ -106,6 +116,7 @@ class Session:
             raise RequestError(
                 "the turn was ended; take its sound to the end or interrupt it before the next one"
             )
+        self._reach.feed(text)
         self._turn.feed(text, now_s)
         self._fed_chars += len(text)
         self._text_arrived()
@@ -117,6 +128,7 @@ class Session:
             self._begin(time.monotonic())
         assert self._turn is not None
         if not self._turn.closed:
+            self._reach.end()
             self._turn.close(time.monotonic())
             self._text_arrived()
             self._finish_if_done()

@@ -6,12 +6,13 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from rtts import speech
 from rtts.errors import RequestError
-from rtts.stream.config import StreamConfig
+from rtts.stream.config import StreamConfig, reads_words
 from rtts.stream.engine import ModelEngine, SpeechEngine
 from rtts.stream.session import Session
 from rtts.stream.workers import Workers
@@ -58,7 +59,7 @@ class Tts:
 
         Args:
             voice: a speaker's name, a saved voice or its path; None leaves the choice to the model.
-            language: a name that the model knows, or "auto".
+            language: a name that the model knows or its code ("en"), or "auto".
             seed: makes speech reproducible; None draws one.
             config: see ``StreamConfig``.
             instruct: manner of speaking, for models that take one.
@@ -81,7 +82,9 @@ class Tts:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
             raise RequestError(f"seed is {seed!r}, expected an integer or None")
         settings = Settings(text_layout=text_layout, sampling=sampling, seed=seed)
-        session = Session(self._workers, manner, settings, config)
+        words = reads_words(self._engine.text_normalization, config.verbalise, manner.language)
+        config = replace(config, verbalise=words)
+        session = Session(self._workers, manner, settings, config, languages=self._engine.languages)
         self._sessions.add(session)
         return session
 

@@ -10,12 +10,14 @@ from rtts.stream.config import StreamConfig
 from rtts.stream.events import Done, Heard, PcmChunk
 from rtts.stream.schedule import FRAME_S
 from rtts.stream.workers import Job
-from rtts.text.chars import is_cjk, joins_cluster
+from rtts.text.chars import SENTENCE_END, is_cjk, joins_cluster
 from rtts.text.clean import Cleaner
 from rtts.text.lexicon import LANGUAGES
 from rtts.text.running import RunningText
 from rtts.text.segment import FIRST_MAX_CHARS, Segment, Segmenter, SegmenterConfig
 from rtts.text.source_map import CleanText, SourceMap
+from rtts.text.verbalise import Verbaliser
+from rtts_engine.config import full_name
 
 SAMPLE_RATE_HZ = 24000
 _FRAME_SAMPLES = round(FRAME_S * SAMPLE_RATE_HZ)
@@ -107,24 +109,40 @@ class Turn:
         self._source: list[str] = []
         self._map = SourceMap()
         self._cleaner = Cleaner() if config.clean_text else None
-        known = language if language in LANGUAGES else "auto"  # a model may speak more, such as dialects
+        self._verbaliser = Verbaliser() if config.verbalise is True else None
+        known = (
+            language if full_name(language) in LANGUAGES else "auto"
+        )  # a model may speak more, such as dialects
+        longest = config.max_utterance_chars
+        self._waits = SegmenterConfig(
+            language=known, first_max_chars=min(longest, FIRST_MAX_CHARS), max_chars=longest
+        )
         self._segmenter: Segmenter | None = None
         self._running: RunningText | None = None
-        longest = config.max_utterance_chars
         if config.text_mode == "token":
             self._running = RunningText(known, longest)
         else:
-            first = min(longest, FIRST_MAX_CHARS)
-            self._segmenter = Segmenter(
-                SegmenterConfig(language=known, first_max_chars=first, max_chars=longest)
-            )
+            self._segmenter = Segmenter(self._waits)
         # (end of a chunk in the session's sound, characters of the spoken text that are spoken by then)
         self._marks: list[tuple[int, int]] = [(sample, 0)]
 
     @property
     def deadline_s(self) -> float | None:
         """When ``poll`` has something to release if no text comes."""
-        return None if self._segmenter is None or self.closed else self._segmenter.deadline
+        if self.closed:
+            return None
+        release = self._segmenter.deadline if self._segmenter is not None else None
+        return min((at for at in (release, self._word_deadline_s) if at is not None), default=None)
+
+    @property
+    def _word_deadline_s(self) -> float | None:
+        """When a number or abbreviation at the end of the text is taken for complete."""
+        held = self._verbaliser.held if self._verbaliser is not None else ""
+        if not held.strip():
+            return None
+        ended = held.rstrip()[-1] in SENTENCE_END and not held.rstrip()[-2:-1].isdigit()
+        wait_s = self._waits.wait_s if ended else self._waits.stall_s
+        return None if wait_s is None else self.fed_s + wait_s
 
     def feed(self, text: str, now_s: float) -> None:
         """More text; ``waiting`` holds what can be spoken of it."""
@@ -138,13 +156,20 @@ class Turn:
 
     def poll(self, now_s: float) -> None:
         """Release what has waited long enough for what may follow it."""
-        if self._segmenter is not None and not self.closed:
+        if self.closed:
+            return
+        due_s = self._word_deadline_s
+        if self._verbaliser is not None and due_s is not None and due_s <= now_s:
+            self._speak(self._verbaliser.flush(), self.fed_s)
+        if self._segmenter is not None:
             self.waiting += self._segmenter.poll(now_s)
 
     def stall(self, now_s: float) -> None:
         """Text stays away: release everything. If none comes until that is spoken, the turn is over."""
         if self._cleaner is not None:
             self._add(self._cleaner.flush(), now_s)
+        if self._verbaliser is not None:
+            self._speak(self._verbaliser.flush(), now_s)
         if self._segmenter is not None:
             self.waiting += self._segmenter.flush()
         if self._running is not None:
@@ -155,12 +180,17 @@ class Turn:
         """No more text follows: the rest can be spoken."""
         if self._cleaner is not None:
             self._add(self._cleaner.close(), now_s)
+        if self._verbaliser is not None:
+            self._speak(self._verbaliser.close(), now_s)
         if self._segmenter is not None:
             self.waiting += self._segmenter.close()
         self.closed = True
         self.closed_s = now_s
 
     def _add(self, pieces: list[CleanText], now_s: float) -> None:
+        self._speak(pieces if self._verbaliser is None else self._verbaliser.feed(pieces), now_s)
+
+    def _speak(self, pieces: list[CleanText], now_s: float) -> None:
         self._map.add(pieces)
         text = "".join(piece.text for piece in pieces)
         if self._segmenter is not None:

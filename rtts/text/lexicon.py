@@ -8,19 +8,9 @@ from functools import cache
 from importlib import resources
 
 from rtts.errors import RequestError
+from rtts_engine.config import LANGUAGE_CODES, full_name
 
-LANGUAGES = {
-    "chinese": "zh",
-    "english": "en",
-    "french": "fr",
-    "german": "de",
-    "italian": "it",
-    "japanese": "ja",
-    "korean": "ko",
-    "portuguese": "pt",
-    "russian": "ru",
-    "spanish": "es",
-}
+LANGUAGES = {name: code for code, name in LANGUAGE_CODES.items()}
 _FILES = {"zh": ("en",), "ja": ("en",), "ko": ("ko", "en")}
 """Where it is not the language's own file: abbreviations in these texts are in Latin letters."""
 
@@ -49,11 +39,11 @@ def lexicon(language: str) -> Lexicon:
     Raises:
         RequestError: no such language.
     """
-    name = language.strip().lower()
+    name = full_name(language.strip())
     if name == "auto":
         return _union([lexicon(each) for each in LANGUAGES])
-    code = LANGUAGES.get(name, name.replace("_", "-").partition("-")[0])
-    if code not in LANGUAGES.values():
+    code = LANGUAGES.get(name)
+    if code is None:
         near = difflib.get_close_matches(name, ["auto", *LANGUAGES], 1)
         hint = f"did you mean {near[0]!r}?" if near else f"use auto, {', '.join(LANGUAGES)} or their codes"
         raise RequestError(f"language {language!r} is unknown to the segmenter; {hint}")

@@ -55,6 +55,13 @@ def test_reads_every_kind_and_topology(tmp_path: Path, preset: str, kind: Kind) 
     assert config.instructable == (kind == "voice_design" or (kind == "custom_voice" and preset == "tiny17"))
 
 
+def test_a_checkpoint_says_that_it_reads_words_only(tmp_path: Path) -> None:
+    path = write_checkpoint(tmp_path / "c")
+    assert Checkpoint.open(path).config.text_normalization is None
+    edit_json(path / "config.json", lambda data: set_field(data, "text_normalization", "english"))
+    assert Checkpoint.open(path).config.text_normalization == "english"
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 def test_widens_every_dtype_exactly(tmp_path: Path, dtype: Dtype) -> None:
     exact = Checkpoint.open(write_checkpoint(tmp_path / "f32", dtype="float32"))
@@ -130,6 +137,8 @@ CONFIG_FAULTS = [
     ("config.json", "talker_config.rope_theta", 10**400, "talker_config.rope_theta is 1000"),
     ("config.json", "talker_config.rms_norm_eps", 10**400, "expected a number from 0 to 1"),
     ("generation_config.json", "top_p", 3, "top_p is 3"),
+    ("config.json", "text_normalization", "german", "text_normalization is 'german', expected 'english'"),
+    ("config.json", "text_normalization", 1, "text_normalization is 1, expected 'english'"),
     ("generation_config.json", "temperature", 1e39, "expected a number from 1e-05 to 1e+30"),
     ("speech_tokenizer/config.json", "decoder_config.sliding_window", 10**7, "an integer from 2 to 4096"),
     ("speech_tokenizer/config.json", "decoder_config.upsample_rates", [1] * 20_000, "a list of 1 to 64"),

@@ -218,6 +218,9 @@ def test_unknown_layout() -> None:
         ("Auto", "Eric", tag(74), 92),
         ("Chinese", "ERIC", tag(74), 92),
         ("english", "eric", tag(71), 92),
+        ("en", "ryan", tag(71), 91),
+        ("DE-at", None, tag(72), 0),
+        ("zh_CN", "eric", tag(74), 92),
     ],
 )
 def test_language_tag_and_speaker(
@@ -234,6 +237,7 @@ def test_language_tag_and_speaker(
         ("", "auto, chinese, english, german"),
         ("klingon", "auto, chinese, english, german"),
         ("sichuan_dialect", ""),
+        ("fr", ""),
     ],
 )
 def test_unknown_language_lists_the_nearest_first(name: str, listed: str) -> None:

@@ -22,6 +22,7 @@ import rtts
 from rtts import local
 from rtts.cli import main
 from rtts.errors import DeviceError
+from rtts.notices import warn_once
 from tests.checkpoints import write_checkpoint
 
 SHORT = ["--max-frames", "3", "--seed", "1"]
@@ -265,6 +266,29 @@ def test_failures_are_status_1_and_one_line(
 def test_an_unknown_language_is_bad_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["say", "Hi.", "-o", str(tmp_path / "a.wav"), "--language", "klingon"]) == 2
     assert "klingon" in error_line(capfd)
+
+
+def test_numbers_are_written_out_for_the_shipped_voice(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def codes(text: str, *options: str) -> bytes:
+        target = tmp_path / "codes.npy"
+        arguments = ["-o", str(tmp_path / "a.wav"), "--codes", str(target), *SHORT, *options]
+        assert main(["say", text, *arguments]) == 0
+        return target.read_bytes()
+
+    words = codes("Twenty-five.", "--no-verbalise")
+    assert codes("25.") == words
+    assert codes("25.", "--no-verbalise") != words
+    assert capfd.readouterr().err == ""
+
+
+def test_a_text_in_another_script_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    warn_once.cache_clear()
+    assert main(["say", "你好，今天天气很好。", "-o", str(tmp_path / "a.wav"), *SHORT]) == 0
+    line = "rtts: most of the text is Chinese script; this model speaks english, so expect nonsense"
+    assert f"rtts: {caplog.messages[0]}" == line
+    assert len(caplog.messages) == 1
 
 
 def test_debug_shows_the_traceback(capfd: pytest.CaptureFixture[str]) -> None:

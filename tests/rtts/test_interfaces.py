@@ -37,7 +37,8 @@ def test_the_page_lists_every_command() -> None:
 @pytest.mark.parametrize("name", sorted(set(ROWS) - COMING))
 def test_a_command_has_the_options_of_the_page(name: str) -> None:
     wanted = options_of(ROWS[name][0])
-    found = [set(parameter.opts) for parameter in COMMANDS[name].params if parameter.opts[0].startswith("-")]
+    options = [parameter for parameter in COMMANDS[name].params if parameter.opts[0].startswith("-")]
+    found = [{*parameter.opts, *parameter.secondary_opts} for parameter in options]
     assert wanted <= set().union(*found)
     extra = [names for names in found if not names & (wanted | EVERYWHERE)]
     assert not extra, "options that the page does not know"
@@ -49,6 +50,7 @@ def test_the_page_names_the_options_that_checks_rely_on() -> None:
         "-o", "--play", "--model", "--voice", "--language", "--instruct", "--seed", "--greedy", "--temperature",
         "--top-k", "--top-p", "--repetition-penalty", "--text-layout", "--max-frames", "--max-seconds", "--codes",
         "--device", "--threads", "--stream", "--first-chunk-frames", "--chunk-frames", "--json",
+        "--verbalise", "--no-verbalise",
     }  # fmt: skip
     assert options_of(ROWS["clone"][0]) == {"--text", "--model", "-o"}
     assert options_of(ROWS["convert"][0]) == {"-o", "--precision"}

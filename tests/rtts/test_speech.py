@@ -13,6 +13,7 @@ import rtts
 from rtts import speech as speech_module
 from rtts.audio import SAMPLE_RATE_HZ
 from rtts.errors import RequestError, StoreError, TextError
+from rtts.notices import warn_once
 from rtts.speech import Speech, count_underruns, manner
 from rtts.stream.dispatch import sentence_seed
 from rtts_engine.model import Model, Threads
@@ -161,6 +162,33 @@ def test_unknown_speakers_and_languages(shipped: Model) -> None:
         rtts.say("Hello.", model=shipped, language="klingon")
 
 
+def test_the_shipped_voice_reads_words(shipped: Model) -> None:
+    assert shipped.manifest.config.text_normalization == "english"
+    written, words = "Dr. Lee has 25 & 3.", "Doctor Lee has twenty-five and three."
+    options = {"model": shipped, "seed": 1, "max_frames": 12, "sampling": None}
+    plain = rtts.say(words, **options, verbalise=False)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(rtts.say(written, **options).samples, plain.samples)  # type: ignore[arg-type]
+    raw = rtts.say(written, **options, verbalise=False)  # type: ignore[arg-type]
+    assert not np.array_equal(raw.samples, plain.samples)
+
+
+def test_a_code_is_the_language(shipped: Model) -> None:
+    name, code = (
+        rtts.say("Hello.", model=shipped, seed=1, max_frames=5, language=language)
+        for language in ("english", "en")
+    )
+    np.testing.assert_array_equal(name.samples, code.samples)
+
+
+def test_a_text_in_another_script_is_reported_once(shipped: Model, caplog: pytest.LogCaptureFixture) -> None:
+    warn_once.cache_clear()
+    for _ in range(2):
+        rtts.say("Привет, как дела?", model=shipped, max_frames=1)
+    assert [record.message for record in caplog.records] == [
+        "most of the text is Cyrillic script; this model speaks english, so expect nonsense"
+    ]
+
+
 def test_an_utterance_is_spoken_once(shipped: Model) -> None:
     speech = Speech(shipped, request(max_frames=2))
     list(speech)
@@ -192,6 +220,8 @@ def test_figures_before_the_end_are_of_what_there_is(shipped: Model) -> None:
         ({"sampling": 5}, RequestError, "sampling is 5"),
         ({"seed": "1"}, RequestError, "seed is '1'"),
         ({"seed": 1.5}, RequestError, "seed is 1.5"),
+        ({"verbalise": 1}, RequestError, "verbalise is 1"),
+        ({"verbalise": "yes"}, RequestError, "verbalise is 'yes'"),
         ({"max_frames": float("nan")}, RequestError, "max_frames is nan"),
         ({"model": 5}, StoreError, "model is int"),
         ({"model": b"pilot"}, StoreError, "model is bytes"),

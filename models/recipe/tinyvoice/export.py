@@ -214,6 +214,7 @@ def write(weights: Path, tokenizer_folder: Path, voice: Path, cfg: Config) -> No
             tokenizer_type="qwen3_tts_tokenizer_12hz",
             tts_model_size="tiny",
             tts_model_type="custom_voice",
+            text_normalization="english",  # it was trained on words alone: digits are written out before
             assistant_token_id=text.role[1],
             im_start_token_id=text.role[0],
             im_end_token_id=tokenizer.special["<|im_end|>"],
