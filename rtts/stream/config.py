@@ -30,7 +30,11 @@ _SECONDS = {
     "text_timeout_s": (0.1, 3600.0),
     "consumer_timeout_s": (0.1, 86400.0),
 }
-_CHOICES = {"ramp": ("adaptive", "fixed"), "text_mode": ("sentence", "token")}
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "ramp": ("adaptive", "fixed"),
+    "text_mode": ("sentence", "token"),
+    "verbalise": ("auto", True, False),
+}
 
 
 def _check_verbalise(value: object) -> None:
@@ -109,7 +113,9 @@ class StreamConfig:
                 raise RequestError(f"{name} is {value!r}, expected seconds from {least} to {most}")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise RequestError(f"{name} is {getattr(self, name)!r}, expected {' or '.join(choices)}")
+                raise RequestError(
+                    f"{name} is {getattr(self, name)!r}, expected {' or '.join(map(str, choices))}"
+                )
         if not isinstance(self.clean_text, bool):
             raise RequestError(f"clean_text is {self.clean_text!r}, expected True or False")
         _check_verbalise(self.verbalise)
