@@ -21,7 +21,9 @@ from rtts.stream.config import StreamConfig
 from rtts.stream.desk import Desk, RawChunk
 from rtts.stream.dispatch import Dispatch
 from rtts.stream.events import Done, Event, Heard, PcmChunk, StopReason
+from rtts.stream.feeding import Feeding
 from rtts.stream.playback import PlaybackBuffer
+from rtts.stream.playhead import Playhead
 from rtts.stream.schedule import FRAME_S
 from rtts.stream.subscription import Subscription
 from rtts.stream.timers import Timers
@@ -70,21 +72,15 @@ class Session:
         self._dispatch = Dispatch(workers, self._stream, manner, settings, config, self._emit)
         self._generation = 0
         self._turn: Turn | None = None
-        self._unheard: list[Turn] = []
-        """Turns that may not be played to their end yet, and the latest one."""
+        self._playhead = Playhead()
         self._fed_chars = 0
-        self._end_sample = 0
-        self._taken_sample = 0
         self._turns: deque[Turn] = deque()
         self._changed = asyncio.Event()
         self.done: Done | None = None
         """How the last turn ended, with its metrics."""
-        self._buffer: PlaybackBuffer | None = None
-        self._attached = False
-        self._underruns = 0
         self._subscribers: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._timers = Timers(self._loop)
-        self._speaking: set[asyncio.Task[None]] = set()
+        self._feeding = Feeding()
         self._closed = False
 
     async def __aenter__(self) -> Session:
@@ -148,19 +144,7 @@ class Session:
                 f"speak() takes an asynchronous iterator of text, not {type(text).__name__}; "
                 "use feed() and end() for text that is there"
             )
-        # A task of its own: an interruption can end it, and the iterator runs in one task from start to end.
-        task = self._loop.create_task(self._feed_from(text), name="rtts-speak")
-        self._speaking.add(task)
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait({task})
-            raise
-        finally:
-            self._speaking.discard(task)
-        if not task.cancelled():
-            task.result()
+        await self._feeding.run(self._feed_from(text))
 
     async def _feed_from(self, text: AsyncIterable[str]) -> None:
         generation = self._generation
@@ -211,7 +195,7 @@ class Session:
     @property
     def made_s(self) -> float:
         """Sound handed out since the session was opened."""
-        return self._end_sample / SAMPLE_RATE_HZ
+        return self._playhead.made / SAMPLE_RATE_HZ
 
     @property
     def pending(self) -> bool:
@@ -226,7 +210,7 @@ class Session:
     @property
     def buffer(self) -> PlaybackBuffer | None:
         """The sink's buffer, once one is attached."""
-        return self._buffer
+        return self._playhead.buffer
 
     def attach(self, buffer: PlaybackBuffer) -> None:
         """Tell the session which buffer its chunks go to, so that it knows what is played and can interrupt it.
@@ -235,16 +219,13 @@ class Session:
             RequestError: another sink is attached. Two would take each other's chunks.
         """
         self._require_open()
-        if self._attached and buffer is not self._buffer:
-            raise RequestError("the session has a sink; stop that one first, or open a session for each")
-        self._attached = True
-        self._buffer = self._desk.buffer = buffer
+        self._playhead.attach(buffer)
+        self._desk.buffer = buffer
         buffer.on_underrun = self._post(self._on_underrun)
 
     def detach(self, buffer: PlaybackBuffer) -> None:
         """The sink with this buffer takes no more; another one may be attached. What was played is remembered."""
-        if buffer is self._buffer:
-            self._attached = False
+        self._playhead.detach(buffer)
 
     async def interrupt(self) -> Heard:
         """End the turn now: nothing more of it is generated, handed out or played. Returns what was heard of it."""
@@ -280,13 +261,11 @@ class Session:
             self._language,
             self._generation,
             base=self._fed_chars,
-            sample=self._end_sample,
+            sample=self._playhead.made,
             now_s=now_s,
         )
         self._turns.append(self._turn)
-        self._unheard = [turn for turn in self._unheard if turn.end_sample > self._played_sample()]
-        self._unheard.append(self._turn)
-        self._underruns = self._buffer.underruns if self._buffer is not None else 0
+        self._playhead.begin(self._turn)
         self._emit(events.Started(self._generation))
         self._watch_consumer()  # it may not have taken the turn before yet
         self._changed.set()
@@ -345,7 +324,7 @@ class Session:
         if turn.first_chunk_s is None:
             turn.first_chunk_s = time.monotonic()
             turn.preroll_s = raw.preroll_frames * FRAME_S
-        self._end_sample = turn.end_sample
+        self._playhead.made = turn.end_sample
         turn.ready.append(PcmChunk(samples, span, start_s, turn.generation))
         self._emit(events.ChunkReady(start_s, len(samples) / SAMPLE_RATE_HZ, span))
         self._watch_consumer()
@@ -393,7 +372,7 @@ class Session:
     def _take(self, turn: Turn) -> PcmChunk:
         chunk = turn.ready.popleft()
         self._desk.taken(len(chunk.samples), chunk.generation)
-        self._taken_sample = round(chunk.t_start_s * SAMPLE_RATE_HZ) + len(chunk.samples)
+        self._playhead.taken = round(chunk.t_start_s * SAMPLE_RATE_HZ) + len(chunk.samples)
         self._timers.disarm("consumer")
         self._watch_consumer()
         self._workers.wake()
@@ -414,44 +393,30 @@ class Session:
     def _drop(self, reason: StopReason) -> Heard:
         """End the turn and forget its sound."""
         self._next_generation()
-        if self._buffer is not None:
-            self._buffer.interrupt(self._generation)
-        played = self._played_sample()
-        heard = Heard("", 0.0)
-        if self._unheard:
-            unheard = [turn for turn in self._unheard if turn.end_sample > played]
-            heard = (unheard or self._unheard[-1:])[0].heard(played)
+        heard = self._playhead.interrupt(self._generation)
         self._end_turn(reason)
         for dropped in self._turns:
             dropped.ready.clear()
         self._turns.clear()
-        self._unheard.clear()
         self._changed.set()
         return heard
 
     def _next_generation(self) -> None:
         """Nothing that was begun until now is fed, made or handed out."""
         self._generation += 1
-        for task in self._speaking:
-            task.cancel()
-        self._speaking.clear()
+        self._feeding.cancel()
         self._workers.cancel(self._stream)
         self._desk.reset(self._generation)
-        self._end_sample = self._taken_sample
-
-    def _played_sample(self) -> int:
-        """Up to where the session's sound was heard; for all that is known, a chunk that was taken was."""
-        if self._buffer is None:
-            return self._taken_sample
-        return round(self._buffer.played_s * SAMPLE_RATE_HZ)
+        self._playhead.cut()
 
     def _end_turn(self, reason: StopReason) -> None:
         self._timers.clear()
         turn, self._turn = self._turn, None
         if turn is None:
             return
-        underruns = self._buffer.underruns - self._underruns if self._buffer is not None else 0
-        turn.done = self.done = Done(reason, figures.metrics(turn, time.monotonic(), underruns))
+        turn.done = self.done = Done(
+            reason, figures.metrics(turn, time.monotonic(), self._playhead.underruns)
+        )
         self._emit(turn.done)
         self._changed.set()
 
