@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from rtts.text.reach import out_of_reach
+from rtts_engine.config import ModelConfig
 
 log = logging.getLogger("rtts")
 
@@ -26,6 +27,12 @@ def check_reach(text: str, languages: Iterable[str]) -> None:
     if foreign is not None:
         listed = ", ".join(name for name in languages if name != "auto")
         warn_once(f"most of the text is {foreign}; this model speaks {listed}, so expect nonsense")
+
+
+def check_instruct(instruct: str | None, config: ModelConfig) -> None:
+    """Warn of an instruction that a custom_voice model was not trained with; the engine warns of the 0.6B ones."""
+    if instruct and instruct.strip() and config.kind == "custom_voice" and config.size not in ("0b6", "1b7"):
+        warn_once("instruct: this model was not trained with instructions and is likely to ignore it")
 
 
 class ReachWatch:

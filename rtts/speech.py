@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rtts import store
 from rtts.audio import SAMPLE_RATE_HZ, Audio
 from rtts.errors import RequestError
-from rtts.notices import check_reach
+from rtts.notices import check_instruct, check_reach
 from rtts.stream.config import StreamConfig, Verbalise, reads_words
 from rtts.stream.dispatch import sentence_seed
 from rtts.stream.engine import FRAMES_PER_TEXT_ID
@@ -98,7 +98,7 @@ def say(
     if settings.seed is None:
         settings = replace(settings, seed=secrets.randbelow(MAX_SEED))
     how = manner(voice, language, instruct)
-    text = spoken_text(loaded, text, verbalise, language)
+    text = spoken_text(loaded, text, verbalise, how)
     gap = round(StreamConfig().sentence_gap_s * SAMPLE_RATE_HZ)
     pieces: list[F32] = []
     for index, part in enumerate(_utterances(loaded, text, max_frames)):
@@ -110,8 +110,8 @@ def say(
     return Audio(np.concatenate([np.zeros(0, np.float32), *pieces]), loaded.sample_rate_hz)
 
 
-def spoken_text(model: Model, text: str, verbalise: Verbalise, language: str | None) -> str:
-    """The text as the model gets it: in words where it only reads words. Warns of a text that it cannot speak.
+def spoken_text(model: Model, text: str, verbalise: Verbalise, how: Manner) -> str:
+    """The text as the model gets it: in words where it only reads words. Warns of what the model cannot do.
 
     Raises:
         TextError: the text is no string.
@@ -119,7 +119,8 @@ def spoken_text(model: Model, text: str, verbalise: Verbalise, language: str | N
     """
     check_text(text)
     check_reach(text, model.manifest.languages)
-    words = reads_words(model.manifest.config.text_normalization, verbalise, language)
+    check_instruct(how.instruct, model.manifest.config)
+    words = reads_words(model.manifest.config.text_normalization, verbalise, how.language)
     return in_words(text) if words else text
 
 

@@ -164,8 +164,8 @@ def say(
     words: Verbalise = "auto" if verbalise is None else verbalise
     chunks = _Chunks(first_chunk_frames, chunk_frames, plays, words)
     live = text == "-"
-    in_words = text if live else spoken_text(loaded, text, words, language)
-    request = SpeechRequest(in_words, manner(voice, language, instruct), settings)
+    how = manner(voice, language, instruct)
+    request = SpeechRequest(text if live else spoken_text(loaded, text, words, how), how, settings)
     if live or _is_long(loaded, request):
         request = replace(request, text=text)
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rtts.notices import check_instruct
 from rtts_engine.codec import CodecDecoder, CodecState
 from rtts_engine.generate import FrameStream
 from rtts_engine.model import Model
@@ -113,6 +114,7 @@ class ModelEngine:
         self._start_state = lru_cache(maxsize=_VOICES)(model.codec_state)
 
     def check(self, text: str, manner: Manner) -> None:
+        check_instruct(manner.instruct, self._model.manifest.config)
         self._model.prompts.plan(text, manner)
 
     def warm_up_manner(self) -> Manner | None:

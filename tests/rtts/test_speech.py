@@ -189,6 +189,17 @@ def test_a_text_in_another_script_is_reported_once(shipped: Model, caplog: pytes
     ]
 
 
+def test_an_instruction_that_the_model_does_not_know_is_reported_once(
+    shipped: Model, caplog: pytest.LogCaptureFixture
+) -> None:
+    warn_once.cache_clear()
+    for instruct in ("Whisper.", "Shout.", None, " "):
+        rtts.say("Hello.", model=shipped, instruct=instruct, max_frames=1)
+    assert caplog.messages == [
+        "instruct: this model was not trained with instructions and is likely to ignore it"
+    ]
+
+
 def test_an_utterance_is_spoken_once(shipped: Model) -> None:
     speech = Speech(shipped, request(max_frames=2))
     list(speech)

@@ -18,7 +18,7 @@ _GOES_ON = re.compile(r"[-–—−x×+=*/<>]$|\d|(?:thousand|[mbtr]+illion)\b|[
 _STOP = re.compile(r"[.!?,;:…)]$")
 _AREA = re.compile(r"\(\d{3}\)$")
 _DAY = re.compile(r"\d{1,2}(?:st|nd|rd|th)?,?$")
-_NEEDS_NEXT_WORD = re.compile(r"\.$|^\D*\d{4}\D*$|^\D+$")
+_NEEDS_NEXT_WORD = re.compile(r"\.$|\d0s$|^\D*\d{4}\D*$|^\D+$")
 """It may end a sentence or be a year, so that the whole next word counts."""
 
 

@@ -170,10 +170,17 @@ def _with_unit(m: re.Match[str], before: str) -> str | None:
     value, second, space, unit, per = m[1], m[2], m[3], m[4], m[5]
     if space and unit in t.ONLY_JOINED:
         return None
-    if unit == "s" and not space and second is None and _is_decade(value, before):
+    if (
+        unit == "s"
+        and not space
+        and second is None
+        and (_is_decade(value, before) or _OF_A_DECADE.match(m.string, m.start(4)))
+    ):
         return None
     if unit in ("m", "B", "K") and not space and re.search(r"[$£€]\s?$", before):
         return None
+    if unit == "m" and re.search(r"\dh\s?$", before):
+        unit = "min"
     said = f"{amount(value)} to {amount(second)}" if second else amount(value)
     said += f" {unit_words(unit, one=_one(value) and second is None)}"
     return said + (f" per {t.UNITS.get(per[1:], per[1:])}" if per else "")
@@ -186,8 +193,12 @@ def _is_decade(value: str, before: str) -> bool:
     return len(value) == 4 or (len(value) == 2 and (near is not None or before.endswith(("'", "’"))))
 
 
+_OF_A_DECADE = re.compile(r"s\s(?:music|movie|film|song|fashion|style|pop|rock|kid|hit|show|classic|hair)")
+
+
 def _decade(m: re.Match[str], before: str) -> str | None:
-    return n.decade(m[1]) if _is_decade(m[1], before) else None
+    music = len(m[1]) == 2 and m[1][1] == "0" and _OF_A_DECADE.match(m.string, m.end() - 1)
+    return n.decade(m[1]) if music or _is_decade(m[1], before) else None
 
 
 def _scaled(m: re.Match[str], before: str) -> str | None:
@@ -200,8 +211,6 @@ def _range(m: re.Match[str], before: str) -> str | None:
     first, second = m[1], m[2]
     if " " in m[0] and float(first.replace(",", "")) >= float(second.replace(",", "")):
         return None  # a subtraction
-    if m[3]:
-        return None  # more than two: a code
     if is_year(first):
         if is_year(second):
             return f"{n.year(first)} to {n.year(second)}"
@@ -218,14 +227,23 @@ def _feet(m: re.Match[str], before: str) -> str | None:
     return f"{n.cardinal(m[1])} foot {n.cardinal(int(m[2]))}"
 
 
+_PARTS = frozenset({*range(2, 10), 12, 16, 20, 32, 64})
+"""Denominators of fractions; with others it is something else."""
+_DATE_BEFORE = re.compile(r"\b(?:on|by|until|since|due)\s$", re.IGNORECASE)
+
+
 def _fraction(m: re.Match[str], before: str) -> str | None:
     whole, a, b = m[1], int(m[2]), int(m[3])
     if (a, b) in ((24, 7), (9, 11), (50, 50)):
         return f"{n.cardinal(a)} {n.cardinal(b)}"
+    if not whole and 1 <= a <= 12 and 1 <= b <= 31 and _DATE_BEFORE.search(before):
+        return f"{t.MONTHS[a - 1]} {n.ordinal(b)}"
     if b == 0 or len(m[3]) > 3 or a > b:
         said = f"{n.cardinal(a)} over {n.cardinal(b)}"
     elif a == b or b in (10, 100):
         said = f"{n.cardinal(a)} out of {n.cardinal(b)}"
+    elif b not in _PARTS:
+        said = f"{n.cardinal(a)} slash {n.cardinal(b)}"
     elif whole and a == 1:
         said = f"a {n.fraction(1, b)[4:]}"
     else:
@@ -278,6 +296,7 @@ def _phone(m: re.Match[str], before: str) -> str | None:
     return ("plus " if m[0][0] == "+" else "") + n.digits(m[0])
 
 
+AMOUNT_BEFORE = re.compile(rf"\d\s?(?:{_UNIT}|[kKMB]|bn)$")
 _MONEY = "|".join(sorted(map(re.escape, (*t.CURRENCIES, "US$", "A$", "C$")), key=len, reverse=True))
 PHONE = re.compile(rf"\(\d{{3}}\)\s?\d{{3}}[-. ]\d{{4}}{_NO_WORD}")
 MONEY = Rule(
@@ -311,7 +330,8 @@ def _rules() -> list[Rule]:
         (rf"({NUM})\s?[x×]\s?({NUM})(?:\s?[x×]\s?({NUM}))?(?:\s?({_UNIT}){NOT_WORD}|{END})", _by),
         (rf"(\d+):(\d+)(?::\d+)?{END}", lambda m, _: f"{n.cardinal(m[1])} to {n.cardinal(m[2])}"),
         (r"(\d)['’′](\d{1,2})(?![\d.])[\"”″]?", _feet),
-        (rf"({NUM}){_DASH}({NUM})(-\d)?{END}", _range),
+        (rf"(\d+(?:-\d+){{2,}}){END}", lambda m, _: n.digits(m[1])),
+        (rf"({NUM}){_DASH}({NUM}){END}", _range),
         (rf"({NUM})\s([-−/*])(?=\s{NUM})", _operation),
         (rf"(?:(\d+)\s)?(\d{{1,3}})/(\d{{1,4}})(?!/){END}", _fraction),
         (rf"(\d{{1,3}}(?:,\d{{3}})+|\d+)(?:st|nd|rd|th){NOT_WORD}", lambda m, _: n.ordinal(m[1])),

@@ -70,6 +70,7 @@ ABBREVIATIONS = _pairs(
 ) | {"e.g": "for example", "i.e": "that is", "a.k.a": "also known as", "et al": "and others"}
 """Written with a full stop; the ones in ``BARE`` without, too."""
 BARE = {
+    "Approx": "approximately",
     "vs": "versus",
     "etc": "et cetera",
     "eg": "for example",
@@ -99,6 +100,17 @@ SIGNS = _pairs(
 ) | {"=": "equals"}
 """As words of their own."""
 
+PER = _pairs(
+    "mo=month month=month yr=year year=year wk=week week=week day=day night=night hr=hour hour=hour h=hour min=minute"
+    " minute=minute s=second sec=second second=second person=person user=user kg=kilogram km=kilometer unit=unit"
+)
+"""Behind a slash: each of these."""
+COMPARED = {
+    ">=": "is at least", "<=": "is at most", "==": "equals", "!=": "is not", "->": "to", "=>": "to",
+    "+/-": "plus or minus",
+}  # fmt: skip
+"""Signs of several characters."""
+
 _SMALL = _words(
     "go is me up us am no to of by as at be it in on if so an or ok he do we my not now new run out off any few big put"
     " did get got let our was who how too two one ten old add ask see say use yes way why you all and are but can for"
@@ -127,6 +139,6 @@ NUMBERED = frozenset(
 """A Roman numeral behind one of these is a cardinal."""
 CODES = (
     r"(?:code|pin|passcode|password|otp|zip|postcode|id|account|extension|ext|serial|tracking|order|ticket|case|"
-    r"reference|ref|confirmation|booking|invoice|phone|flight|room|call|dial|text)"
+    r"reference|ref|confirmation|booking|invoice|phone|flight|room|call|dial|text|error|status|http|highway|route)"
 )
 """Behind one of these a number is a code: digit by digit. A pattern."""

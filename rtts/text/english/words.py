@@ -7,9 +7,11 @@ import unicodedata
 
 from rtts.text.english import numbers as n
 from rtts.text.english import tables as t
-from rtts.text.english.quantities import END, MONEY, NOT_WORD, Rule, Say, unit_words, version
+from rtts.text.english.quantities import AMOUNT_BEFORE, END, MONEY, NOT_WORD, Rule, Say, unit_words, version
 
 _CAPITALISED = re.compile(r"\b[A-Z][a-z]+\s$")
+_CERTAIN_ROMAN = re.compile(r"X{0,2}(?:V?III?|XI|XIV|XV|XVI)")
+"""No abbreviations that anyone uses."""
 _VOWELS = "AEIOU"
 _CONSONANTS = re.compile(
     r"[^AEIOU]{3,}|^[^AEIOU]{2}(?<![BCDFGPT][LR])(?<!S[CKLMNPQTW])(?<![CGPSTW]H)(?<!WR)(?<!TW)"
@@ -46,6 +48,9 @@ def _capitals(m: re.Match[str], before: str) -> str | None:
     if previous and not word.endswith("s"):
         value = n.roman(word)
         if value is not None and previous[1] in t.NUMBERED:
+            return n.cardinal(value)
+        certain = previous[1].istitle() and previous[1] not in t.REGNAL and _CERTAIN_ROMAN.fullmatch(word)
+        if value is not None and certain:
             return n.cardinal(value)
         if value is not None and previous[1] in t.REGNAL and value > 1:
             return f"the {n.ordinal(value)}"
@@ -124,6 +129,12 @@ def _domain(m: re.Match[str], before: str) -> str | None:
     """The domain of a URL, as a cleaner leaves it."""
     spoken = re.sub(r"\d+", lambda part: f" {n.digits(part[0])} ", m[1])
     return " ".join(spoken.replace(".", " dot ").replace("-", " dash ").replace("_", " ").split())
+
+
+def _per(m: re.Match[str], before: str) -> str | None:
+    """Behind an amount ("$5/mo", "9 people/year"): per."""
+    counted = re.search(r"\d\S*(?:\s[a-z]+){0,2}$", before)
+    return f" per {t.PER[m[1]]}" if counted else None
 
 
 def _slash(m: re.Match[str], before: str) -> str | None:
@@ -220,6 +231,7 @@ def _rules() -> tuple[list[Rule], list[Rule]]:
         (rf"({_alternatives(t.MONTH_OF)})\.?(?=\s\d)", lambda m, _: t.MONTH_OF[m[1]]),
         (rf"({_alternatives(t.TITLES)})(?:\.{NOT_WORD}|(?=\s[A-Z]))", _title),
         (rf"({_alternatives(t.BEFORE_NUMBER)})\.\s?(?=\d)", lambda m, _: t.BEFORE_NUMBER[m[1]] + " "),
+        (r"(?<=/)etc" + NOT_WORD, lambda m, _: "et see"),  # the folder
         (rf"({_alternatives(t.BARE)}){NOT_WORD}", lambda m, _: t.BARE[m[1]]),
         (r"w/o" + NOT_WORD, lambda m, _: "without"),
         (r"w/(?=\s)", lambda m, _: "with"),
@@ -235,20 +247,27 @@ def _rules() -> tuple[list[Rule], list[Rule]]:
         (r"[A-Za-z](?!')" + NOT_WORD, _single),
     ]
     signs: list[tuple[str, Say]] = [
+        (_alternatives(t.COMPARED), lambda m, _: t.COMPARED[m[0]]),
+        (r"\s?[-–—]\s?(?=[$£€]?\d)", lambda m, before: " to " if AMOUNT_BEFORE.search(before) else None),
         (r"[ \t]*\n\s*", _line),
         (r"\s[(\[{]", lambda m, before: ", " if before[-1:].isalnum() else " "),
         (r"[(\[{]", lambda m, before: ", " if before[-1:].isalnum() else ""),
         (r"[)\]}]", _bracket_end),
         (r"\s?[—–―]\s?|\s-+\s|--+", _dash),
         (r"\.{2,}|…", _dots),
+        (r"\^2" + NOT_WORD, lambda m, _: " squared"),
+        (r"\^3" + NOT_WORD, lambda m, _: " cubed"),
+        (r"(?<=\w)\^(?=[\w-])", lambda m, _: " to the power of "),
         (r"[’‘'](?=[^\W_])", lambda m, before: "'" if before[-1:].isalpha() else ""),
         (r"[’‘'\"“”„«»‹›`´*^|{}\\_•®™]+", lambda m, before: ""),
         (r"(?<=[a-z])\.(?=[a-z])|(?<=\d)\.(?=[a-z])", lambda m, _: " dot "),
         (r"(?<=\w)@(?=\w)", lambda m, _: " at "),
         (rf"°[CF]{NOT_WORD}", lambda m, _: unit_words(m[0], one=False)),
+        (rf"/({_alternatives(t.PER)}){NOT_WORD}", _per),
         (r"/", _slash),
         (r"(?<=[A-Z\d])-(?=[A-Z])", lambda m, _: " "),
         (r"-(?=[^\W\d_])", lambda m, before: None if before[-1:].isalnum() else ""),
+        (r"\${2,}", lambda m, _: ""),
         (rf"[{re.escape(''.join(t.SIGNS))}]", _sign),
         (r"[À-ɏ]", _fold),
     ]
