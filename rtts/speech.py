@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -98,16 +98,16 @@ def say(
     if settings.seed is None:
         settings = replace(settings, seed=secrets.randbelow(MAX_SEED))
     how = manner(voice, language, instruct)
-    text = spoken_text(loaded, text, verbalise, how)
-    gap = round(StreamConfig().sentence_gap_s * SAMPLE_RATE_HZ)
-    pieces: list[F32] = []
-    for index, part in enumerate(_utterances(loaded, text, max_frames)):
-        if index:
-            pieces.append(np.zeros(gap, np.float32))
-        assert settings.seed is not None
-        own = replace(settings, seed=sentence_seed(settings.seed, index))
-        pieces += Speech(loaded, SpeechRequest(part, how, own))
-    return Audio(np.concatenate([np.zeros(0, np.float32), *pieces]), loaded.sample_rate_hz)
+    requests = utterances(loaded, spoken_text(loaded, text, verbalise, how), how, settings)
+    spoken = [np.concatenate([np.zeros(0, np.float32), *Speech(loaded, one)]) for one in requests]
+    return joined(spoken, loaded.sample_rate_hz)
+
+
+def joined(utterances: Sequence[F32], rate_hz: int) -> Audio:
+    """The sound of a text's utterances, with a pause between two."""
+    gap = np.zeros(round(StreamConfig().sentence_gap_s * rate_hz), np.float32)
+    pieces = [piece for samples in utterances for piece in (gap, samples)][1:]
+    return Audio(np.concatenate([np.zeros(0, np.float32), *pieces]), rate_hz)
 
 
 def spoken_text(model: Model, text: str, verbalise: Verbalise, how: Manner) -> str:
@@ -129,14 +129,23 @@ def expected_frames(model: Model, text: str) -> int:
     return FRAMES_PER_TEXT_ID * len(model.tokenizer.encode_spoken(text))
 
 
-def _utterances(model: Model, text: str, max_frames: int | None) -> list[str]:
-    """The text, or its sentences when it is longer than one utterance of this model can hold."""
+def utterances(model: Model, text: str, how: Manner, settings: Settings) -> list[SpeechRequest]:
+    """A request for the text, or one a sentence when it is longer than one utterance of this model can be.
+
+    ``settings`` has a seed, from which each sentence gets its own, and its ``max_frames`` asks for one utterance.
+    """
+    assert settings.seed is not None
+    parts = [text]
     most = model.manifest.config.generation.max_new_tokens
-    if max_frames is not None or expected_frames(model, text) < most:
-        return [text]
-    segmenter = Segmenter(SegmenterConfig(first_min_words=None))
-    segments = [*segmenter.feed(text, 0.0), *segmenter.close()]
-    return [segment.text for segment in segments if any(c.isalnum() for c in segment.text)] or [text]
+    if settings.max_frames is None and expected_frames(model, text) >= most:
+        segmenter = Segmenter(SegmenterConfig(first_min_words=None))
+        segments = [*segmenter.feed(text, 0.0), *segmenter.close()]
+        parts = [segment.text for segment in segments if any(c.isalnum() for c in segment.text)] or parts
+    seeds = (sentence_seed(settings.seed, index) for index in range(len(parts)))
+    return [
+        SpeechRequest(part, how, replace(settings, seed=seed))
+        for part, seed in zip(parts, seeds, strict=True)
+    ]
 
 
 def manner(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from rtts.cli import bench, clone, doctor, models, say
+from rtts.cli import batch, bench, clone, doctor, models, say
 from rtts.cli.options import Debug, Version
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ def root(context: typer.Context, debug: Debug = False, version: Version = False)
 
 
 app.command("say")(say.say)
+app.command("batch")(batch.batch)
 app.command("clone")(clone.clone)
 app.command("convert")(models.convert)
 app.command("pull")(models.pull)

@@ -13,7 +13,7 @@ from rtts.cli.app import app
 from rtts_engine.graph.writer import PRECISIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "interfaces.md").read_text(encoding="utf-8")
-COMING = {"batch", "serve", "wyoming"}
+COMING = {"serve", "wyoming"}
 """Commands of the page that this version must not have, not even as a stub."""
 EVERYWHERE = {"--debug", "--help"}
 
