@@ -122,8 +122,8 @@ def test_a_replaced_stretch_stands_for_its_source() -> None:
 @pytest.mark.parametrize(
     ("held", "follows", "words"),
     [
-        ("It is 5", "0 km.", "It is fifty kilometers."),
-        ("It is 5", " km.", "It is five kilometers."),
+        ("It is 5", "0 km.", "It is fifty kilo meters."),
+        ("It is 5", " km.", "It is five kilo meters."),
         ("It is 5", ".", "It is five."),
         ("It is 5", " to.", "It is five to."),
         ("$3", ".50", "Three dollars and fifty cents"),
@@ -157,7 +157,7 @@ def test_words_do_not_wait(text: str) -> None:
         ("Title\n\nText", "Title.\n\nText"),
         ("red\nblue", "red, blue"),
         ("Done.\n2. Next\n3) Last", "Done.\nTwo, Next, three, Last"),
-        ("5\nkm", "Five, kilometers"),
+        ("5\nkm", "Five, kilo meters"),
     ],
 )
 def test_lines(text: str, words: str) -> None:
