@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts.errors import TextError, VoiceError
-from rtts.stream.engine import Decoder, Utterance
+from rtts.stream.engine import Decoder, Utterance, one_by_one
 from rtts_engine.frame_cap import BASE_FRAMES
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
@@ -30,6 +30,7 @@ class FakeEngine:
     """
 
     sample_rate_hz = 24000
+    max_rows = 4
     languages: Sequence[str] = ()
     text_normalization: str | None = None
 
@@ -75,6 +76,9 @@ class FakeEngine:
 
     def utterance(self, text: str | None, manner: Manner, settings: Settings) -> Utterance:
         return _FakeUtterance(self, text, manner, settings)
+
+    def next_frames(self, utterances: Sequence[Utterance]) -> list[I32 | Exception | None]:
+        return one_by_one(utterances)
 
     def decoder(self, manner: Manner) -> Decoder:
         return _FakeDecoder(self)

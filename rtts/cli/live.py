@@ -8,114 +8,23 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import IO
 
 import numpy as np
 
 from rtts.audio import SAMPLE_RATE_HZ
+from rtts.cli.ledger import Ledger
 from rtts.cli.sinks import Write
 from rtts.errors import RttsError, TextError
-from rtts.speech import AUDIBLE, I32, Metrics, count_underruns
+from rtts.speech import AUDIBLE, Metrics, count_underruns
 from rtts.stream.config import StreamConfig, Verbalise
-from rtts.stream.engine import Decoder, SpeechEngine, Utterance
 from rtts.stream.events import Done, PcmChunk
 from rtts.stream.session import Session
-from rtts_engine.prompt import Manner
-from rtts_engine.request import Settings
 
 READ_BYTES = 1 << 16
 PIECE_CHARS = 2000
 MAX_AHEAD_CHARS = 10_000
 """Text that is read before it is spoken, some ten minutes of speech: input without end needs no memory without end."""
-
-
-@dataclass(eq=False)
-class Ledger:
-    """What the utterances of one command have in common: one limit, and all codes."""
-
-    limit: int | None
-    """Frames that all utterances may have together."""
-    codes: list[I32] = field(default_factory=list)
-    """(16,) of every frame."""
-
-    @property
-    def full(self) -> bool:
-        """Whether the limit is reached."""
-        return self.limit is not None and len(self.codes) >= self.limit
-
-
-class LedgerEngine:
-    """``SpeechEngine`` that speaks by a ledger."""
-
-    def __init__(self, engine: SpeechEngine, ledger: Ledger) -> None:
-        self._engine = engine
-        self._ledger = ledger
-        self.sample_rate_hz = engine.sample_rate_hz
-        self.languages = engine.languages
-        self.text_normalization = engine.text_normalization
-
-    def check(self, text: str, manner: Manner) -> None:
-        self._engine.check(text, manner)
-
-    def warm_up_manner(self) -> Manner | None:
-        return self._engine.warm_up_manner()
-
-    def utterance(self, text: str | None, manner: Manner, settings: Settings) -> Utterance:
-        return _LedgerUtterance(self._engine, self._ledger, text, manner, settings)
-
-    def decoder(self, manner: Manner) -> Decoder:
-        return self._engine.decoder(manner)
-
-
-class _LedgerUtterance:
-    """Not even opened when the limit is reached."""
-
-    def __init__(
-        self, engine: SpeechEngine, ledger: Ledger, text: str | None, manner: Manner, settings: Settings
-    ) -> None:
-        self._ledger = ledger
-        self._inner = None if ledger.full else engine.utterance(text, manner, settings)
-        self._capped = False
-
-    @property
-    def needs_text(self) -> bool:
-        return self._inner is not None and not self._ledger.full and self._inner.needs_text
-
-    @property
-    def expected_frames(self) -> int:
-        return self._inner.expected_frames if self._inner is not None else 0
-
-    @property
-    def prefilled_s(self) -> float | None:
-        return self._inner.prefilled_s if self._inner is not None else None
-
-    @property
-    def stop_reason(self) -> str | None:
-        if self._capped or self._inner is None:
-            return "length_cap"
-        return self._inner.stop_reason
-
-    def next_frame(self) -> I32 | None:
-        if self._inner is None or self._ledger.full:
-            self._capped = True
-            return None
-        frame = self._inner.next_frame()
-        if frame is not None:
-            self._ledger.codes.append(frame)
-        return frame
-
-    def push_text(self, text: str) -> None:
-        if self._inner is not None:
-            self._inner.push_text(text)
-
-    def close_text(self) -> None:
-        if self._inner is not None:
-            self._inner.close_text()
-
-    def cancel(self) -> None:
-        if self._inner is not None:
-            self._inner.cancel()
 
 
 def live_config(
@@ -222,7 +131,7 @@ async def speak(
             feeding.result()
     finally:
         feeding.cancel()
-    if not ledger.codes:
+    if not ledger.frames:
         raise TextError("there is no text to speak; give at least one word")
     return tally.metrics(capped=ledger.full)
 

@@ -229,7 +229,8 @@ def _speak_live(
 
     import numpy as np
 
-    from rtts.cli.live import Ledger, LedgerEngine, live_config, pieces_of, speak, standard_input
+    from rtts.cli.ledger import Ledger, LedgerEngine
+    from rtts.cli.live import live_config, pieces_of, speak, standard_input
     from rtts.stream.engine import ModelEngine
     from rtts.stream.tts import Tts
 

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from rtts.audio import to_pcm16
 from rtts.stream.config import StreamConfig
+from rtts.stream.job import Job
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.schedule import ChunkSchedule, PacedListener
-from rtts.stream.workers import Job, Workers
+from rtts.stream.workers import Workers
 
 F32 = npt.NDArray[np.float32]
 I16 = npt.NDArray[np.int16]

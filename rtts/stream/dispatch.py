@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from rtts.stream.config import StreamConfig
 from rtts.stream.events import Event, SentenceStarted
+from rtts.stream.job import Job, Stream
 from rtts.stream.turn import Sentence, Turn
-from rtts.stream.workers import Job, Stream, Workers
+from rtts.stream.workers import Workers
 from rtts_engine.prompt import Manner
 from rtts_engine.request import MAX_SEED, Settings
 

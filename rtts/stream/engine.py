@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rtts.notices import check_instruct
 from rtts_engine.codec import CodecDecoder, CodecState
-from rtts_engine.generate import FrameStream
+from rtts_engine.generate import FrameStream, next_frames
 from rtts_engine.model import Model
 from rtts_engine.prompt import LivePrompt, Manner
 from rtts_engine.request import Settings
@@ -77,6 +77,9 @@ class SpeechEngine(Protocol):
     text_normalization: str | None
     """Language in whose words numbers and signs must be written out before; None: the model reads them itself."""
 
+    max_rows: int
+    """The most utterances that ``next_frames`` takes; 1 where there is nothing to gain."""
+
     def check(self, text: str, manner: Manner) -> None:
         """Raises the ``RttsError`` that speaking ``text`` in this manner would raise."""
         ...
@@ -89,11 +92,30 @@ class SpeechEngine(Protocol):
         """An utterance with its whole text, or with text that is still to come (None)."""
         ...
 
+    def next_frames(self, utterances: Sequence[Utterance]) -> list[I32 | Exception | None]:
+        """The next frame of each, computed together: what ``next_frame`` of each gives, or raises.
+
+        None of them needs text. Called by the talker's thread alone, with two utterances or more.
+        """
+        ...
+
     def decoder(self, manner: Manner) -> Decoder:
         """A decoder for one utterance."""
         ...
 
 
+def one_by_one(utterances: Sequence[Utterance]) -> list[I32 | Exception | None]:
+    """``SpeechEngine.next_frames`` of an engine that gains nothing from company."""
+    frames: list[I32 | Exception | None] = []
+    for utterance in utterances:
+        try:
+            frames.append(utterance.next_frame())
+        except Exception as error:
+            frames.append(error)
+    return frames
+
+
+MAX_ROWS = 8
 _VOICES = 8
 """Voices whose codec state is kept."""
 FRAMES_PER_TEXT_ID = 4
@@ -109,6 +131,7 @@ class ModelEngine:
         self.sample_rate_hz = model.sample_rate_hz
         self.languages: Sequence[str] = model.manifest.languages
         self.text_normalization: str | None = model.manifest.config.text_normalization
+        self.max_rows = MAX_ROWS
         self._pace = _Pace()
         # Speaking behind a reference clip means to decode the clip first: once for a voice, not for every sentence.
         self._start_state = lru_cache(maxsize=_VOICES)(model.codec_state)
@@ -128,6 +151,16 @@ class ModelEngine:
             return _OpenUtterance(self._model, manner, settings, self._pace)
         prompt = self._model.prompts.start(text, manner, layout=settings.text_layout)
         return _WholeUtterance(self._model.stream(prompt, settings), prompt.feed.n_text_ids, self._pace)
+
+    def next_frames(self, utterances: Sequence[Utterance]) -> list[I32 | Exception | None]:
+        own = [each for each in utterances if isinstance(each, (_WholeUtterance, _OpenUtterance))]
+        speaking = [(each, each.stream) for each in own if each.stream is not None]
+        made = next_frames([stream for _, stream in speaking])
+        found: dict[int, I32 | Exception | None] = {}
+        for (each, stream), frame in zip(speaking, made, strict=True):
+            each.note(frame)
+            found[id(each)] = stream.error if isinstance(stream.error, Exception) else frame
+        return [found.get(id(each)) for each in utterances]
 
     def decoder(self, manner: Manner) -> Decoder:
         return _StatefulDecoder(self._model.codec, self._start_state(manner.voice).copy())
@@ -165,7 +198,7 @@ class _WholeUtterance:
     """An utterance whose text was complete from the start."""
 
     def __init__(self, stream: FrameStream, n_text_ids: int, pace: _Pace) -> None:
-        self._stream = stream
+        self.stream = stream
         self._n_text_ids = n_text_ids
         self._pace = pace
         self.expected_frames = pace.frames(n_text_ids)
@@ -176,17 +209,21 @@ class _WholeUtterance:
 
     @property
     def prefilled_s(self) -> float | None:
-        return self._stream.prefilled_s
+        return self.stream.prefilled_s
 
     @property
     def stop_reason(self) -> str | None:
-        return self._stream.stop_reason
+        return self.stream.stop_reason
 
     def next_frame(self) -> I32 | None:
-        frame = next(self._stream, None)
-        if frame is None and self.stop_reason == "eos":
-            self._pace.learn(self._stream.frames, self._n_text_ids)
+        frame = next(self.stream, None)
+        self.note(frame)
         return frame
+
+    def note(self, frame: I32 | None) -> None:
+        """Learn from an utterance that ended."""
+        if frame is None and self.stop_reason == "eos":
+            self._pace.learn(self.stream.frames, self._n_text_ids)
 
     def push_text(self, text: str) -> None:
         raise RuntimeError("this utterance has its whole text")
@@ -195,7 +232,7 @@ class _WholeUtterance:
         pass  # it was closed from the start
 
     def cancel(self) -> None:
-        self._stream.cancel()
+        self.stream.cancel()
 
 
 class _OpenUtterance:
@@ -212,7 +249,7 @@ class _OpenUtterance:
         self._pace = pace
         self._tokens = model.incremental_text()
         self._prompt: LivePrompt | None = None
-        self._stream: FrameStream | None = None
+        self.stream: FrameStream | None = None
         self._closed = False
         self._cancelled = False
 
@@ -222,24 +259,27 @@ class _OpenUtterance:
 
     @property
     def prefilled_s(self) -> float | None:
-        return self._stream.prefilled_s if self._stream is not None else None
+        return self.stream.prefilled_s if self.stream is not None else None
 
     @property
     def stop_reason(self) -> str | None:
-        if self._stream is not None:
-            return self._stream.stop_reason
+        if self.stream is not None:
+            return self.stream.stop_reason
         if self._cancelled:
             return "cancelled"
         return "eos" if self._closed else None  # closed without a word: there is nothing to say
 
     @property
     def needs_text(self) -> bool:
-        if self._stream is None:
+        if self.stream is None:
             return not (self._closed or self._cancelled)
-        return self._stream.needs_text
+        return self.stream.needs_text
 
     def next_frame(self) -> I32 | None:
-        return next(self._stream, None) if self._stream is not None else None
+        return next(self.stream, None) if self.stream is not None else None
+
+    def note(self, frame: I32 | None) -> None:
+        """An utterance that waits for its text says nothing about the pace."""
 
     def push_text(self, text: str) -> None:
         self._speak(self._tokens.feed(text))
@@ -252,14 +292,14 @@ class _OpenUtterance:
 
     def cancel(self) -> None:
         self._cancelled = True
-        if self._stream is not None:
-            self._stream.cancel()
+        if self.stream is not None:
+            self.stream.cancel()
 
     def _speak(self, ids: list[int]) -> None:
         if self._prompt is not None:
             self._prompt.feed.push(ids)
         elif ids:
             self._prompt = self._model.prompts.open(ids, self._manner)
-            self._stream = self._model.stream(self._prompt, self._settings)
+            self.stream = self._model.stream(self._prompt, self._settings)
             if self._cancelled:
-                self._stream.cancel()
+                self.stream.cancel()

@@ -22,13 +22,14 @@ from rtts.stream.desk import Desk, RawChunk
 from rtts.stream.dispatch import Dispatch
 from rtts.stream.events import Done, Event, Heard, PcmChunk, StopReason
 from rtts.stream.feeding import Feeding
+from rtts.stream.job import Job
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.playhead import Playhead
 from rtts.stream.schedule import FRAME_S
 from rtts.stream.subscription import Subscription
 from rtts.stream.timers import Timers
 from rtts.stream.turn import SAMPLE_RATE_HZ, Sentence, Turn
-from rtts.stream.workers import Job, Workers
+from rtts.stream.workers import Workers
 from rtts_engine.prompt import Manner
 from rtts_engine.request import MAX_SEED, Settings
 from rtts_engine.tokenizer import check_text

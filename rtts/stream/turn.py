@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rtts.stream.config import StreamConfig
 from rtts.stream.events import Done, Heard, PcmChunk
+from rtts.stream.job import Job
 from rtts.stream.schedule import FRAME_S
-from rtts.stream.workers import Job
 from rtts.text.chars import SENTENCE_END, is_cjk, joins_cluster
 from rtts.text.clean import Cleaner
 from rtts.text.lexicon import LANGUAGES

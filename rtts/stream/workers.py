@@ -1,8 +1,9 @@
 """The two threads of a loaded model, talker and codec, shared by every session.
 
-Each thread looks over the streams, picks the one whose listener is closest to silence, and does one frame of work for
-it: that is the whole scheduler. It sleeps on a condition when there is nothing to do; new work, text, room in a ring
-and room at a consumer wake it. A failure ends the stream whose work failed, with its cause, and no other.
+Each thread looks over the streams and works for the one whose listener is closest to silence, a frame at a time. The
+talker reads its weights once for several streams: where that one is not waiting for its first sound, the others'
+frames come along. A thread sleeps on a condition when there is nothing to do; new work, text, room in a ring and room
+at a consumer wake it. A failure ends the stream whose work failed, with its cause, and no other.
 """
 
 from __future__ import annotations
@@ -11,137 +12,21 @@ import atexit
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TypeAlias
 
 from rtts.errors import RequestError
-from rtts.stream.config import StreamConfig
-from rtts.stream.engine import Decoder, SpeechEngine, Utterance
-from rtts.stream.ring import FrameRing
-from rtts.stream.schedule import FRAME_S, FrameCost
-from rtts.stream.watchdog import Watchdog
-from rtts_engine.prompt import Manner
-from rtts_engine.request import Settings
-
-F32 = npt.NDArray[np.float32]
+from rtts.stream.engine import I32, SpeechEngine
+from rtts.stream.job import Job, Listener, Stream
+from rtts.stream.schedule import FrameCost
 
 log = logging.getLogger(__name__)
 
 
-class Listener(Protocol):
-    """Where a stream's sound goes. The workers call it from their threads."""
+Work: TypeAlias = "tuple[Stream, Job]"
 
-    def room(self) -> bool:
-        """Whether more sound may be made now. Cheap."""
-        ...
-
-    def lead_s(self) -> float:
-        """Sound that waits to be played, in seconds. Cheap."""
-        ...
-
-    def sound(self, job: Job, samples: F32) -> None:
-        """One decoded frame (1920,)."""
-        ...
-
-    def paused(self, job: Job) -> None:
-        """The job waits for text: what was delivered of it is all for now."""
-        ...
-
-    def ended(self, job: Job) -> None:
-        """The job's last frame was delivered; ``job.stop_reason`` says why."""
-        ...
-
-    def failed(self, job: Job, cause: BaseException) -> None:
-        """The job cannot go on."""
-        ...
-
-
-class Job:
-    """One utterance on its way through both threads."""
-
-    def __init__(
-        self,
-        text: str | None,
-        manner: Manner,
-        settings: Settings,
-        config: StreamConfig,
-        *,
-        index: int = 0,
-        generation: int = 0,
-    ) -> None:
-        """``text`` None: it is pushed later (``push_text``)."""
-        self.text = text
-        self.manner = manner
-        self.settings = settings
-        self.index = index
-        self.generation = generation
-        self.expected_frames = 0
-        """A guess at its length, once the talker has seen its text."""
-        self.ring = FrameRing(config.ring_frames)
-        self.watchdog = Watchdog(config)
-        self.utterance: Utterance | None = None
-        self.decoder: Decoder | None = None
-        self.generated = False
-        """The talker's part is done."""
-        self.waiting_for_text = False
-        self.pause_untold = False
-        """The codec has yet to tell the listener that the talker waits for text."""
-        self.inbox: deque[str | None] = deque()
-        """Text for the talker's thread; None closes it."""
-        self.stop_reason: str | None = None
-        self.dead = False
-        """The watchdog ended it: frames that are still under way are not spoken."""
-        self.frames = 0
-        self.ar_s = 0.0
-        """Time spent in the talker and predictor."""
-        self.codec_s = 0.0
-        """Time spent in the codec."""
-        self.submitted_s = time.monotonic()
-        self.prefilled_s: float | None = None
-        self.first_frame_s: float | None = None
-        self.first_pcm_s: float | None = None
-        """When its first samples existed (all four in ``time.monotonic``)."""
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether its sound is no longer wanted."""
-        return self.stop_reason == "cancelled"
-
-    def end(self, reason: str) -> None:
-        """Generate no more, and let nobody wait for text. Call it with the workers' lock held."""
-        if self.stop_reason is None or reason == "cancelled":
-            self.stop_reason = reason
-        self.waiting_for_text = False
-        if self.utterance is not None:
-            self.utterance.cancel()
-
-
-class Stream:
-    """A session's seat at the workers: its jobs, in the order in which they are spoken."""
-
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
-        self.jobs: list[Job] = []
-        self.served = {"talker": 0, "codec": 0}
-        """When each thread last served it, as a count: the tie-break between equally needy streams."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether it takes time from the others: it has work, and waits neither for text nor for its consumer."""
-        return self.listener.room() and any(not job.waiting_for_text for job in list(self.jobs))
-
-    def lead_s(self, stage: str) -> float:
-        """Sound that the listener has, or gets without more work of this stage."""
-        ahead = sum(len(job.ring) for job in self.jobs) if stage == "talker" else 0
-        return self.listener.lead_s() + FRAME_S * ahead
-
-
-_Ready: TypeAlias = "Callable[[Stream], Job | None]"
-_Step: TypeAlias = "Callable[[Stream, Job], None]"
+COMFORT_S = 1.0
+"""A listener with as much sound has time for its next sentence's frames to come along with this one's."""
 
 
 class Workers:
@@ -158,9 +43,11 @@ class Workers:
         self._turns = 0
         self.ar_cost = FrameCost()
         self.codec_cost = FrameCost()
-        stages: tuple[tuple[str, threading.Condition, _Ready, _Step], ...] = (
-            ("talker", self._ar_work, self._ready_ar, self._step_ar),
-            ("codec", self._codec_work, self._ready_codec, self._step_codec),
+        stages: tuple[
+            tuple[str, threading.Condition, Callable[[], list[Work]], Callable[[list[Work]], None]], ...
+        ] = (
+            ("talker", self._ar_work, self._rows, self._step_ar),
+            ("codec", self._codec_work, self._neediest, self._step_codec),
         )
         self._threads = [
             threading.Thread(target=self._run, args=stage, name=f"rtts-{stage[0]}", daemon=True)
@@ -240,27 +127,29 @@ class Workers:
 
     # -- both threads ------------------------------------------------------------------------
 
-    def _run(self, stage: str, work: threading.Condition, ready: _Ready, step: _Step) -> None:
+    def _run(
+        self,
+        stage: str,
+        condition: threading.Condition,
+        pick: Callable[[], list[Work]],
+        step: Callable[[list[Work]], None],
+    ) -> None:
         while True:
             with self._lock:
-                while (found := self._neediest(stage, ready)) is None and not self._closing:
-                    work.wait()
-                if self._closing or found is None:
+                while not (work := pick()) and not self._closing:
+                    condition.wait()
+                if self._closing:
                     return
-                stream, job = found
                 self._turns += 1
-                stream.served[stage] = self._turns
-            try:
-                step(stream, job)
-            except Exception as error:  # whatever it is, it belongs to this job's consumer
-                self._fail(stream, job, error)
+                for stream, _ in work:
+                    stream.served[stage] = self._turns
+            step(work)
 
-    def _neediest(self, stage: str, ready: _Ready) -> tuple[Stream, Job] | None:
-        """The stream with work for a stage that runs out of sound first."""
-        found = [(stream, job) for stream in self._streams if (job := ready(stream)) is not None]
-        if len(found) < 2:  # the usual case: nothing to compare
-            return found[0] if found else None
-        return min(found, key=lambda pair: (round(pair[0].lead_s(stage), 2), pair[0].served[stage]))
+    @staticmethod
+    def _urgency(stage: str, work: Work) -> tuple[float, int]:
+        """Smallest for the stream that runs out of sound first, and of equals the one that waited longest."""
+        stream, _ = work
+        return round(stream.lead_s(stage), 2), stream.served[stage]
 
     def _fail(self, stream: Stream, job: Job, error: Exception) -> None:
         with self._lock:
@@ -277,12 +166,56 @@ class Workers:
 
     # -- talker ------------------------------------------------------------------------------
 
-    def _ready_ar(self, stream: Stream) -> Job | None:
-        job = next((job for job in stream.jobs if not job.generated), None)
-        return None if job is None or job.ring.full or job.waiting_for_text else job
+    def _rows(self) -> list[Work]:
+        """The stream with work that runs out of sound first, alone or in company."""
+        found = [(stream, job) for stream in self._streams for job in self._ready_ar(stream)]
+        if len(found) < 2:  # the usual case: nothing to compare
+            return found
+        found.sort(key=lambda work: self._urgency("talker", work))
+        first = found[0][1]
+        return found[:1] if not first.frames else found[: self._engine.max_rows]
 
-    def _step_ar(self, _stream: Stream, job: Job) -> None:
+    def _ready_ar(self, stream: Stream) -> list[Job]:
+        """The stream's job that is being generated, and those behind it once its listener has time."""
+        jobs: list[Job] = []
+        for job in stream.jobs:
+            if job.generated:
+                continue
+            if jobs and (self._engine.max_rows == 1 or stream.lead_s("talker", jobs[0]) < COMFORT_S):
+                break
+            if not job.ring.full and not job.waiting_for_text:
+                jobs.append(job)
+            elif not jobs:
+                break  # a sentence is never ahead of the one before it
+        return jobs
+
+    def _step_ar(self, work: list[Work]) -> None:
         start = time.perf_counter()
+        ready = []
+        for stream, job in work:
+            try:
+                if self._prepare(job):
+                    ready.append((stream, job))
+            except Exception as error:  # whatever it is, it belongs to this job's consumer
+                self._fail(stream, job, error)
+        if not ready:
+            return
+        utterances = [job.utterance for _, job in ready if job.utterance is not None]
+        frames: list[I32 | Exception | None]
+        try:
+            # Alone, a frame is computed the plain way.
+            frames = [utterances[0].next_frame()] if len(ready) == 1 else self._engine.next_frames(utterances)
+        except Exception as error:
+            frames = [error] * len(ready)
+        seconds = (time.perf_counter() - start) / len(ready)
+        for (stream, job), frame in zip(ready, frames, strict=True):
+            if isinstance(frame, Exception):
+                self._fail(stream, job, frame)
+            else:
+                self._generated(job, frame, seconds)
+
+    def _prepare(self, job: Job) -> bool:
+        """Give a job's utterance the text that has come. False: it has nothing to compute now."""
         if job.utterance is None:
             job.utterance = self._engine.utterance(job.text, job.manner, job.settings)
         utterance = job.utterance
@@ -297,9 +230,17 @@ class Workers:
             with self._lock:
                 job.pause_untold = True
                 self._codec_work.notify()
-            return
+            return False
         job.waiting_for_text = False
-        frame = None if job.stop_reason is not None else utterance.next_frame()
+        if job.stop_reason is not None:
+            self._generated(job, None, 0.0)
+            return False
+        return True
+
+    def _generated(self, job: Job, frame: I32 | None, seconds: float) -> None:
+        """A job's next frame, or its end."""
+        utterance = job.utterance
+        assert utterance is not None
         if frame is None:
             with self._lock:
                 job.stop_reason = job.stop_reason or utterance.stop_reason
@@ -308,7 +249,6 @@ class Workers:
                 job.utterance = None
                 self._codec_work.notify()
             return
-        seconds = time.perf_counter() - start
         job.expected_frames = utterance.expected_frames
         job.ar_s += seconds
         if job.first_frame_s is None:
@@ -322,13 +262,27 @@ class Workers:
 
     # -- codec -------------------------------------------------------------------------------
 
+    def _neediest(self) -> list[Work]:
+        """The stream with work that runs out of sound first."""
+        found = [(stream, job) for stream in self._streams if (job := self._ready_codec(stream)) is not None]
+        if len(found) < 2:
+            return found
+        return [min(found, key=lambda work: self._urgency("codec", work))]
+
     def _ready_codec(self, stream: Stream) -> Job | None:
         job = stream.jobs[0] if stream.jobs else None
         if job is None or (len(job.ring) and not stream.listener.room()):
             return None
         return job if len(job.ring) or job.generated or job.pause_untold else None
 
-    def _step_codec(self, stream: Stream, job: Job) -> None:
+    def _step_codec(self, work: list[Work]) -> None:
+        for stream, job in work:
+            try:
+                self._decode(stream, job)
+            except Exception as error:
+                self._fail(stream, job, error)
+
+    def _decode(self, stream: Stream, job: Job) -> None:
         if not len(job.ring):
             with self._lock:
                 paused = job.pause_untold and not job.generated

@@ -121,7 +121,7 @@ def test_preroll_of_a_slow_machine_prevents_every_hole(
     run = produce(config, [cost] * frames)
     assert run.holes == []
     assert run.preroll_frames == max(0, run.chunks[0] - first)
-    if frames > 5 * first:
+    if first == 1 and frames > 1:  # more than one frame may be enough by itself
         assert run.preroll_frames > 0
 
 

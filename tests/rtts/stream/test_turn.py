@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from rtts import StreamConfig
 from rtts.stream.dispatch import speakable
+from rtts.stream.job import Job
 from rtts.stream.turn import Sentence, Turn, whole_words
-from rtts.stream.workers import Job
 from rtts_engine.request import Settings
 
 from .helpers import FRAME, MANNER

@@ -11,7 +11,8 @@ import pytest
 
 from rtts import StreamConfig
 from rtts.errors import RequestError
-from rtts.stream.workers import Job, Stream, Workers
+from rtts.stream.job import Job, Stream
+from rtts.stream.workers import Workers
 from rtts.testing import FakeEngine
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
@@ -144,7 +145,9 @@ class CountingEngine(FakeEngine):
 
 def test_the_one_closest_to_silence_is_served_first(start: Start) -> None:
     log: list[tuple[str, object]] = []
-    workers = start(FakeEngine(ar_ms=1))
+    engine = FakeEngine(ar_ms=1)
+    engine.max_rows = 1
+    workers = start(engine)
     rich, poor = Notes(log, "rich "), Notes(log, "poor ")
     rich.lead, poor.lead = 10.0, 0.5
     rich.open = poor.open = True
@@ -156,6 +159,78 @@ def test_the_one_closest_to_silence_is_served_first(start: Start) -> None:
     rich.wait()
     poor.wait()
     assert [what for what, _ in log].index("poor ended") < [what for what, _ in log].index("rich sound") + 3
+
+
+class Company(FakeEngine):
+    """Writes down which texts' frames were computed together."""
+
+    def __init__(self, fail: str = "") -> None:
+        super().__init__(ar_ms=0.2)
+        self.batches: list[list[str]] = []
+        self.fail = fail
+
+    def next_frames(self, utterances):  # type: ignore[no-untyped-def]
+        self.batches.append([each._text for each in utterances])
+        return [
+            RuntimeError("this row is broken") if each._text == self.fail else each.next_frame()
+            for each in utterances
+        ]
+
+
+def together(workers: Workers, streams: list[Stream], jobs: list[list[Job]]) -> None:
+    """Submit everything before the talker looks."""
+    with workers._lock:
+        for stream, own in zip(streams, jobs, strict=True):
+            stream.jobs += own
+        workers._ar_work.notify()
+
+
+def test_streams_are_computed_together_behind_their_first_frames(start: Start) -> None:
+    engine = Company()
+    workers = start(engine)
+    notes = [Notes([]) for _ in range(6)]
+    streams = [workers.open(each) for each in notes]
+    texts = [letter * 20 for letter in "abcdef"]
+    together(workers, streams, [[job(text, seed=i)] for i, text in enumerate(texts)])
+    for each in notes:
+        each.wait()
+    assert max(map(len, engine.batches)) == engine.max_rows == 4
+    # Until the last one had its first frame, nobody had company.
+    assert all(len(batch) > 1 for batch in engine.batches)
+    assert sum(map(len, engine.batches)) <= 6 * 20 - 6 + 6
+    for i, (text, each) in enumerate(zip(texts, notes, strict=True)):
+        np.testing.assert_array_equal(
+            np.concatenate(each.sounds), engine.offline(text, MANNER, Settings(seed=i))
+        )
+
+
+@pytest.mark.parametrize("lead_s", [0.0, 5.0])
+def test_the_next_sentence_comes_along_when_there_is_time(start: Start, lead_s: float) -> None:
+    engine = Company()
+    workers, notes = start(engine), Notes([])
+    notes.lead = lead_s
+    stream = workers.open(notes)
+    together(workers, [stream], [[job("a" * 10), job("b" * 10)]])
+    notes.wait(2)
+    mixed = [batch for batch in engine.batches if batch == ["a" * 10, "b" * 10]]
+    # Without a lead it has to come from the ring first: ten frames are less than a second.
+    assert bool(mixed) == (lead_s > 0)
+    expected = [engine.offline(text, MANNER, Settings(seed=1)) for text in ("a" * 10, "b" * 10)]
+    np.testing.assert_array_equal(np.concatenate(notes.sounds), np.concatenate(expected))
+
+
+def test_a_row_that_fails_is_alone_in_it(start: Start) -> None:
+    engine = Company(fail="b" * 9)
+    workers = start(engine)
+    good, bad = Notes([]), Notes([])
+    together(workers, [workers.open(good), workers.open(bad)], [[job("a" * 9)], [job("b" * 9)]])
+    good.wait()
+    bad.wait()
+    assert str(bad.cause) == "this row is broken"
+    assert good.cause is None
+    np.testing.assert_array_equal(
+        np.concatenate(good.sounds), engine.offline("a" * 9, MANNER, Settings(seed=1))
+    )
 
 
 def test_equally_needy_streams_take_turns(start: Start) -> None:
