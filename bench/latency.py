@@ -14,6 +14,7 @@ from typing import get_args
 from bench import machine
 from rtts.bench.run import PLOTS, Name, run
 from rtts.cli.loading import load
+from rtts.errors import RttsError
 
 
 def main() -> None:
@@ -30,7 +31,10 @@ def main() -> None:
         parser.error(
             f"{', '.join(sorted(unknown))}: no such benchmark; there are {', '.join(get_args(Name))}"
         )
-    model = load(arguments.model, arguments.threads)
+    try:
+        model = load(arguments.model, arguments.threads)
+    except RttsError as error:
+        parser.error(str(error))
     for name in arguments.names or get_args(Name):
         print(f"== {name}", flush=True)
         result = run(name, model, text=arguments.text, quick=arguments.quick)
