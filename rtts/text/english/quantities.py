@@ -42,7 +42,7 @@ _YEAR_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _CODE_BEFORE = re.compile(
-    rf"\b{t.CODES}(?:\s(?:number|no\.?|code|id))?(?:\s(?:is|was|at|of|to))?(?:\snow)?[:#]?\s?#?$",
+    rf"\b{t.CODES}(?:\s(?:number|no\.?|code|id|(?-i:[A-Z]{{2}})))?(?:\s(?:is|was))?(?:\snow)?[:#]?\s?#?$",
     re.IGNORECASE,
 )
 _PLURAL = re.compile(
