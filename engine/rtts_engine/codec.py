@@ -10,7 +10,7 @@ differs by as much as bf16 differs from fp32.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from rtts_engine.config import CodecConfig
 from rtts_engine.errors import ModelError, RequestError
-from rtts_engine.graph.codec_decoder import BOOKS, INITIAL, NEXT, conv_context_frames, state_specs
+from rtts_engine.graph.codec_decoder import BOOKS, INITIAL, INPUT, NEXT, conv_context_frames, state_specs
 from rtts_engine.positions import MASKED, rope_frequencies, rope_tables
 from rtts_engine.runtime import Handle, Net, owned
 
@@ -27,6 +27,7 @@ I64 = npt.NDArray[np.int64]
 
 MAX_RUN_FRAMES = 16
 """Frames of one run of the graph: longer input is cut, so that memory does not grow with it."""
+CALIBRATION_CHUNK_FRAMES = 4
 REFERENCE_CHUNK_FRAMES = 300
 REFERENCE_CONTEXT_FRAMES = 25
 
@@ -151,6 +152,23 @@ class CodecDecoder:
             self.decode(state, rows[max(0, start - REFERENCE_CONTEXT_FRAMES) : start])
             pieces.append(self.decode(state, rows[start : start + REFERENCE_CHUNK_FRAMES]))
         return np.concatenate(pieces)
+
+    def input_ranges(self, codes: npt.ArrayLike, names: Sequence[str]) -> dict[str, float]:
+        """The largest magnitude that the convolutions of states ``names`` read while ``codes`` are decoded.
+
+        Args:
+            codes: (n, num_quantizers) integers in [0, codebook_size).
+            names: in graph order.
+        """
+        state, found = self.init_state(), dict.fromkeys(names, 0.0)
+        for rows in _cut(self._checked(codes), CALIBRATION_CHUNK_FRAMES):
+            run = self._net.start()
+            run.feed(self._inputs(state, rows) | state.handles)
+            for name in names:
+                found[name] = max(found[name], float(np.abs(run.array(name + INPUT)).max()))
+            state.handles = {name: run.state(name + NEXT, opaque=False) for name in self._names}
+            state.frames += len(rows)
+        return found
 
     def _checked(self, codes: npt.ArrayLike) -> I64:
         try:

@@ -6,12 +6,13 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from rtts_engine.calibrate import codec_ranges
 from rtts_engine.checkpoint import TOKENIZER_FILES, Checkpoint
 from rtts_engine.config_json import read_json
 from rtts_engine.errors import CheckpointError, ModelError
@@ -142,6 +143,8 @@ def _check_space(checkpoint: Checkpoint, folder: Path, precision: Precision) -> 
             need += (
                 stored if name in tables else np.prod(shape, dtype=np.float64) * _BYTES_PER_WEIGHT[precision]
             )
+            if precision == "int8" and source is checkpoint.codec:  # the fp32 decoder that is calibrated with
+                need += np.prod(shape, dtype=np.float64) * _BYTES_PER_WEIGHT["fp32"]
     free = shutil.disk_usage(folder).free
     if need * 1.02 > free:
         raise ModelError(
@@ -176,7 +179,8 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
     write_text_projection(checkpoint.main, config.talker, work / TEXT_PROJECTION, precision)
     report("codec decoder", 0.65)
     tables |= codec_tables(checkpoint)
-    tables |= write_codec_decoder(checkpoint, work / CODEC_DECODER, precision)
+    ranges = codec_ranges(checkpoint, work) if precision == "int8" else {}
+    tables |= write_codec_decoder(checkpoint, work / CODEC_DECODER, precision, ranges)
     if config.speaker_encoder is not None:  # only a Base model speaks with a cloned voice
         report("encoders", 0.75)
         write_speaker_encoder(checkpoint, work / SPEAKER_ENCODER)
@@ -191,7 +195,7 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
         if (checkpoint.path / file).is_file():
             shutil.copyfile(checkpoint.path / file, folder / file)
     report("hashes", 0.85)
-    _write_manifest(checkpoint, work, precision, name)
+    _write_manifest(checkpoint, work, precision, name, ranges)
 
 
 def _write_tables(checkpoint: Checkpoint, work: Path, computed: dict[str, npt.NDArray[np.float32]]) -> None:
@@ -201,7 +205,9 @@ def _write_tables(checkpoint: Checkpoint, work: Path, computed: dict[str, npt.ND
     write_safetensors(work / TABLES_FILE, {**stored, **computed}, {"format": "rtts-tables"})
 
 
-def _write_manifest(checkpoint: Checkpoint, work: Path, precision: Precision, name: str) -> None:
+def _write_manifest(
+    checkpoint: Checkpoint, work: Path, precision: Precision, name: str, ranges: Mapping[str, float]
+) -> None:
     path = checkpoint.path
     generation = path / "generation_config.json"
     files = {
@@ -221,5 +227,6 @@ def _write_manifest(checkpoint: Checkpoint, work: Path, precision: Precision, na
             "generation": read_json(generation) if generation.exists() else {},
         },
         files=files,
+        codec_ranges=ranges,
     )
     (work / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -52,6 +52,8 @@ class Manifest:
     config_json: Mapping[str, Any]
     """The checkpoint's three JSON objects as they were: main, codec, generation."""
     files: Mapping[str, FileRecord]
+    codec_ranges: Mapping[str, float] = field(default_factory=dict)
+    """Of the codec decoder's int8 convolutions: the largest inputs that their scales hold (see ``calibrate``)."""
 
     @property
     def kind(self) -> str:
@@ -92,6 +94,7 @@ class Manifest:
                 "languages": self.languages,
                 "speakers": self.speakers,
                 "dialects": dict(talker.dialects),
+                "codec_ranges": {name: round(value, 6) for name, value in self.codec_ranges.items()},
                 "config": self.config_json,
                 "files": {n: {"bytes": r.size_bytes, "sha256": r.sha256} for n, r in self.files.items()},
             },
@@ -131,6 +134,7 @@ class Manifest:
                     configs["main"], configs["codec"], configs["generation"], where=(str(path),) * 3
                 ),
                 config_json=configs,
+                codec_ranges={str(n): float(v) for n, v in data.get("codec_ranges", {}).items()},
                 files={
                     str(n): FileRecord(int(r["bytes"]), str(r["sha256"])) for n, r in data["files"].items()
                 },

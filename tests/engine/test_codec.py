@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rtts_engine.calibrate import codec_ranges
 from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.codec import MAX_RUN_FRAMES, CodecDecoder
 from rtts_engine.errors import CheckpointError, ModelError, RequestError
@@ -20,11 +22,12 @@ from rtts_engine.graph.codec_decoder import (
     INITIAL,
     codec_tables,
     conv_context_frames,
+    quantised_convs,
     state_specs,
     write_codec_decoder,
 )
 from rtts_engine.graph.writer import Precision
-from rtts_engine.runtime import Net
+from rtts_engine.runtime import Net, to_numpy
 from rtts_engine.tensors import TensorSource
 from tests.engine.conftest import Models
 
@@ -365,6 +368,36 @@ def test_lower_precisions_run_and_resemble_fp32(
     exact = decoder.decode(decoder.init_state(), codes).astype(np.float64)
     rough = in_chunks(low, codes, lambda: 5)
     assert 10 * np.log10((exact**2).sum() / ((exact - rough) ** 2).sum()) > decibels
+
+
+def test_int8_convolutions_resemble_fp32(source: Checkpoint, decoder: CodecDecoder, tmp_path: Path) -> None:
+    """Any cut of the stream gives the same samples: the scales do not depend on what is decoded."""
+    config = source.config.codec.decoder
+    ranges = codec_ranges(source, tmp_path)
+    assert set(ranges) == set(quantised_convs(config))
+    assert list(tmp_path.iterdir()) == []
+    tables = codec_tables(source) | write_codec_decoder(source, tmp_path / "d", "fp32", ranges)
+    low = CodecDecoder(Net(tmp_path / "d"), source.config.codec, tables)
+    graph = (tmp_path / "d.param").read_text()
+    assert len(re.findall(r"^Convolution .* 8=1$", graph, re.MULTILINE)) == len(ranges)
+    codes = random_codes(decoder, 12, seed=9)
+    exact = decoder.decode(decoder.init_state(), codes).astype(np.float64)
+    rough = in_chunks(low, codes, lambda: 5)
+    assert 10 * np.log10((exact**2).sum() / ((exact - rough) ** 2).sum()) > 12
+    np.testing.assert_allclose(in_chunks(low, codes, lambda: 1), rough, atol=2e-3)
+
+
+def test_ranges_are_those_of_the_inputs(source: Checkpoint, decoder: CodecDecoder) -> None:
+    """More codes widen them; the state's own columns are part of what a convolution reads."""
+    names = quantised_convs(source.config.codec.decoder)
+    codes = random_codes(decoder, 20, seed=4)
+    some, more = decoder.input_ranges(codes[:6], names), decoder.input_ranges(codes, names)
+    assert all(0 < some[name] <= more[name] for name in names)
+    state, largest = decoder.init_state(), 0.0
+    for row in codes:
+        decoder.decode(state, row[None])
+        largest = max(largest, float(np.abs(to_numpy(state.handles["conv_in"])).max()))
+    assert more["conv_in"] == pytest.approx(largest, rel=1e-4)
 
 
 def test_initial_states_belong_to_known_states(source: Checkpoint, tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_every_precision_speaks(
     assert np.isfinite(samples).all()
 
 
+def test_int8_keeps_its_calibration(models: Models, tmp_path: Path) -> None:
+    path = convert(models.checkpoint(), tmp_path / "int8", "int8")
+    ranges = Manifest.load(path).codec_ranges
+    assert set(ranges) >= {"conv_in", "up0", "unit0_0"}
+    assert all(value > 0 for value in ranges.values())
+    assert json.loads((path / MANIFEST_FILE).read_text())["codec_ranges"] == ranges
+    assert not Manifest.load(models.get().path).codec_ranges
+
+
 def test_precisions_are_all_covered() -> None:
     assert set(PRECISIONS) == {"fp32", "fp16", "bf16", "int8"}
 

@@ -62,6 +62,12 @@ def _render(params: Params) -> str:
     return " ".join(parts)
 
 
+def _quantise(weight: F32) -> tuple[F32, npt.NDArray[np.int8]]:
+    """Largest magnitude of each row (N,), and the rows (N, K) in 127ths of it."""
+    scale = np.maximum(np.abs(weight).max(axis=1), 1e-12).astype(np.float32)
+    return scale, np.clip(np.rint(weight / scale[:, None] * 127), -127, 127).astype(np.int8)
+
+
 class GraphWriter:
     """Context manager that writes ``stem.param`` and ``stem.bin``; complete only after a clean exit."""
 
@@ -206,8 +212,7 @@ class GraphWriter:
 
         ncnn quantises the activations per row at run time. Per-output-channel accuracy at the cost of one product.
         """
-        scale = np.maximum(np.abs(weight).max(axis=1), 1e-12).astype(np.float32)
-        quantised = np.clip(np.rint(weight / scale[:, None] * 127), -127, 127).astype(np.int8)
+        scale, quantised = _quantise(weight)
         blob = self.layer("Gemm", [x], params | {10: -1, 18: 2})
         self._write(_TAG_INT8.reshape(1))
         self._write(quantised)
@@ -229,11 +234,20 @@ class GraphWriter:
         return blob
 
     def conv(
-        self, x: Blob, weight: F32, bias: F32 | None, *, stride: int = 1, dilation: int = 1, groups: int = 1
+        self,
+        x: Blob,
+        weight: F32,
+        bias: F32 | None,
+        *,
+        stride: int = 1,
+        dilation: int = 1,
+        groups: int = 1,
+        input_range: float | None = None,
     ) -> Blob:
         """Unpadded 1-D convolution of a (C, 1, T) blob; weight (O, C/groups, K).
 
-        It is a 2-D convolution with 1 x K kernels: ncnn's fast x86 kernels are the 2-D ones.
+        It is a 2-D convolution with 1 x K kernels: ncnn's fast x86 kernels are the 2-D ones. With ``input_range``, the
+        largest magnitude of ``x``, it is an int8 one: weights scaled per output, inputs by that range.
         """
         outputs, _, kernel = weight.shape
         params: dict[int, int] = {
@@ -248,6 +262,16 @@ class GraphWriter:
             14: 0,
         }
         params |= {5: int(bias is not None), 6: weight.size}
+        if input_range is not None:
+            scale, quantised = _quantise(weight.reshape(outputs, -1))
+            blob = self.layer("Convolution", [x], params | {8: 1})
+            self._write(_TAG_INT8.reshape(1))
+            self._write(quantised)
+            if bias is not None:
+                self._plain(bias)
+            self._plain((127 / scale).astype(np.float32))
+            self._plain(np.array([127 / input_range], np.float32))
+            return blob
         if groups == 1:
             blob = self.layer("Convolution", [x], params)
         else:
