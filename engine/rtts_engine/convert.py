@@ -20,7 +20,7 @@ from rtts_engine.files import reason
 from rtts_engine.graph.codec_decoder import codec_tables, write_codec_decoder
 from rtts_engine.graph.codec_encoder import codec_encoder_tables, has_encoder, write_codec_encoder
 from rtts_engine.graph.speaker_encoder import write_speaker_encoder
-from rtts_engine.graph.stack import write_predictor, write_talker, write_text_projection
+from rtts_engine.graph.stack import write_attention, write_predictor, write_talker, write_text_projection
 from rtts_engine.graph.writer import PRECISIONS, Precision
 from rtts_engine.manifest import (
     CODEC_DECODER,
@@ -30,6 +30,7 @@ from rtts_engine.manifest import (
     SPEAKER_ENCODER,
     TABLES_FILE,
     TALKER,
+    TALKER_ATTENTION,
     TEXT_PROJECTION,
     TOKENIZER_FOLDER,
     FileRecord,
@@ -174,6 +175,7 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
     tables: dict[str, npt.NDArray[np.float32]] = {}
     report("talker", 0.02)
     write_talker(checkpoint.main, config.talker, work / TALKER, precision)
+    write_attention(config.talker.stack, work / TALKER_ATTENTION, precision)
     report("code predictor", 0.5)
     write_predictor(checkpoint.main, config.talker, work / PREDICTOR, precision)
     write_text_projection(checkpoint.main, config.talker, work / TEXT_PROJECTION, precision)

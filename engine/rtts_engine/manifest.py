@@ -15,11 +15,12 @@ from rtts_engine.errors import ConfigError, ModelError
 from rtts_engine.graph.writer import PRECISIONS, Precision
 
 MANIFEST_FILE = "model.json"
-FORMAT = 2
+FORMAT = 3
 """Version of the directory's layout; a model of another format must be converted again."""
 TABLES_FILE = "tables.safetensors"
 TOKENIZER_FOLDER = "tokenizer"
 TALKER, PREDICTOR, TEXT_PROJECTION, CODEC_DECODER = "talker", "predictor", "text_projection", "codec_decoder"
+TALKER_ATTENTION = "talker_attention"
 CODEC_ENCODER, SPEAKER_ENCODER = "codec_encoder", "speaker_encoder"
 """Stems of the graphs; the encoders are there in models that clone."""
 LOAD_CHECK_BYTES = 64 << 20

@@ -23,6 +23,7 @@ from rtts_engine.manifest import (
     PREDICTOR,
     TABLES_FILE,
     TALKER,
+    TALKER_ATTENTION,
     TEXT_PROJECTION,
     TOKENIZER_FOLDER,
     Manifest,
@@ -66,7 +67,8 @@ class Model:
         config, precision = manifest.config, manifest.precision
         talker = config.talker
         self.tables = Tables(tables, self._net(TEXT_PROJECTION, precision, threads.ar), talker)
-        self.talker = Talker(self._net(TALKER, precision, threads.ar), talker)
+        attention = self._net(TALKER_ATTENTION, precision, threads.ar)
+        self.talker = Talker(self._net(TALKER, precision, threads.ar), attention, talker)
         self.predictor = Predictor(self._net(PREDICTOR, precision, threads.ar), talker, self.tables)
         decoder = self._net(CODEC_DECODER, precision, threads.codec)
         self.codec = CodecDecoder(decoder, config.codec, tables.with_prefix("codec."))

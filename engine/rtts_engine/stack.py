@@ -28,8 +28,10 @@ class StackState:
 class Stack:
     """Runs a net written by ``graph.stack`` over explicit states; holds no state of its own."""
 
-    def __init__(self, net: Net, config: TransformerConfig) -> None:
+    def __init__(self, net: Net, config: TransformerConfig, attention: Net | None = None) -> None:
+        """``attention``: the net of ``write_attention``, for ``step_together``."""
         self._net = net
+        self._attention = attention
         self._frequencies = rope_frequencies(config.head_dim, config.rope_theta)
         self._layers = range(config.num_layers)
         self._past_names = [f"p{kind}{i}" for i in self._layers for kind in "kv"]
@@ -92,23 +94,21 @@ class Stack:
         Returns:
             ``outputs`` of all rows, each (n, size); a row may hold NaN or infinity.
         """
+        assert self._attention is not None
         cos, sin = rope_tables([state.position for state in states], self._frequencies)
         run = self._net.start()
         run.feed({"x": rows, "cos": cos, "sin": sin})
-        masks = [owned(np.zeros((1, state.position + 1), np.float32)) for state in states]
         for i in self._layers:
-            # (heads, n, head_dim) -> (n, heads, 1, head_dim)
-            q, k, v = (run.array(f"{kind}{i}").transpose(1, 0, 2)[:, :, None].copy() for kind in "qkv")
+            joined = np.concatenate([run.array(f"{kind}{i}") for kind in "qkv"])  # (heads, n, head_dim)
+            apart = np.ascontiguousarray(joined.transpose(1, 0, 2))[:, :, None]
             mixed = []
-            for row, state in enumerate(states):
-                attention = self._net.start()
-                attention.feed({f"q{i}": q[row], f"k{i}": k[row], f"v{i}": v[row]})
-                past = state.caches[2 * i : 2 * i + 2]
-                attention.feed({"mask": masks[row], f"pk{i}": past[0], f"pv{i}": past[1]})
-                mixed.append(attention.array(f"a{i}"))
-                state.caches[2 * i] = attention.state(f"ck{i}", opaque=True)
-                state.caches[2 * i + 1] = attention.state(f"cv{i}", opaque=True)
-            run.feed({f"a{i}": np.concatenate(mixed)})
+            for row, state in zip(apart, states, strict=True):
+                attention = self._attention.start()
+                attention.feed({"qkv": row, "pk": state.caches[2 * i], "pv": state.caches[2 * i + 1]})
+                mixed.append(attention.array("a").reshape(-1))
+                state.caches[2 * i] = attention.state("ck", opaque=True)
+                state.caches[2 * i + 1] = attention.state("cv", opaque=True)
+            run.feed({f"a{i}": np.stack(mixed)})
         run.feed({"picked": run.array("top")})  # all of them, and NaN stays in its row
         arrays = [run.array(name) for name in outputs]
         for state in states:

@@ -36,8 +36,8 @@ class TalkerOutput:
 class Talker:
     """One step per frame over an explicit ``StackState``."""
 
-    def __init__(self, net: Net, config: TalkerConfig) -> None:
-        self._stack = Stack(net, config.stack)
+    def __init__(self, net: Net, attention: Net, config: TalkerConfig) -> None:
+        self._stack = Stack(net, config.stack, attention)
 
     def prefill(self, rows: F32) -> tuple[StackState, TalkerOutput]:
         """Run a prompt (L, D) from position 0."""

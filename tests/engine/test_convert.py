@@ -247,10 +247,10 @@ def test_threads_out_of_range() -> None:
     [
         ("", "damaged"),
         ("[]", "damaged"),
-        ('{"format": 0}', "format 0, this version reads 2"),
-        ('{"format": 2}', "damaged"),
-        ('{"format": 2, "precision": "int3"}', "precision 'int3'"),
-        ('{"format": 2, "precision": []}', "precision"),
+        ('{"format": 0}', "format 0, this version reads 3"),
+        ('{"format": 3}', "damaged"),
+        ('{"format": 3, "precision": "int3"}', "precision 'int3'"),
+        ('{"format": 3, "precision": []}', "precision"),
         ('{"format": 1e999}', "format inf"),
     ],
 )

@@ -5,8 +5,9 @@ Inputs of a stack: ``x`` (n, width) rows, ``mask`` (n, past + n) added to the at
 ``pk<i>``, ``pv<i>``. Outputs: what the caller names, and the caches ``ck<i>``, ``cv<i>`` (opaque, see ``runtime``).
 
 A run may stop before the attention of layer i, at ``q<i>``, ``k<i>``, ``v<i>`` (heads, n, head_dim), and go on from its
-result ``a<i>`` (n, heads x head_dim): rows of several streams share the products while each keeps its own caches. The
-rows after the last layer are ``top``, those picked from them ``picked``.
+result ``a<i>`` (n, heads x head_dim): rows of several streams share the products while each keeps its own caches and
+has its own attention (``write_attention``). The rows after the last layer are ``top``, those picked from them
+``picked``.
 """
 
 from __future__ import annotations
@@ -97,6 +98,22 @@ def write_talker(tensors: TensorSource, config: TalkerConfig, stem: Path, precis
         g.output(hidden, "hidden")
         head = tensors.float32("talker.codec_head.weight", (config.vocab_size, config.stack.hidden_size))
         g.output(g.linear(hidden, head), "logits")
+
+
+def write_attention(config: TransformerConfig, stem: Path, precision: Precision) -> None:
+    """The attention of one row over one stream's cache, for any layer of a stack: it has no weights.
+
+    Inputs ``qkv`` (heads + 2 x kv_heads, 1, head_dim), the layer's ``q``, ``k`` and ``v`` one after another, and the
+    caches ``pk`` and ``pv``; outputs ``a`` (heads, 1, head_dim) and the grown caches ``ck`` and ``cv``.
+    """
+    sizes = [config.num_heads, config.num_kv_heads, config.num_kv_heads]
+    with GraphWriter(stem, precision) as g:
+        q, k, v = g.split_at(g.input("qkv"), sizes, axis=0)
+        past = (g.input("pk"), g.input("pv"))
+        mixed, keys, values = g.cached_attention(q, k, v, None, config.head_dim**-0.5, past)
+        g.output(mixed, "a")
+        g.output(keys, "ck")
+        g.output(values, "cv")
 
 
 def write_predictor(tensors: TensorSource, config: TalkerConfig, stem: Path, precision: Precision) -> None:

@@ -304,10 +304,14 @@ class GraphWriter:
         return self.layer("SDPA", [q, k, v, mask], {5: 1, 6: scale})
 
     def cached_attention(
-        self, q: Blob, k: Blob, v: Blob, mask: Blob, scale: float, past: tuple[Blob, Blob]
+        self, q: Blob, k: Blob, v: Blob, mask: Blob | None, scale: float, past: tuple[Blob, Blob]
     ) -> tuple[Blob, Blob, Blob]:
-        """The same behind the keys and values of ``past``; returns the output and the grown caches (opaque)."""
-        out, keys, values = self.layers("SDPA", [q, k, v, mask, *past], 3, {5: 1, 6: scale, 7: 1})
+        """The same behind the keys and values of ``past``; returns the output and the grown caches (opaque).
+
+        ``mask`` None: every row sees all keys.
+        """
+        masks = [] if mask is None else [mask]
+        out, keys, values = self.layers("SDPA", [q, k, v, *masks, *past], 3, {5: len(masks), 6: scale, 7: 1})
         return out, keys, values
 
     def silu(self, x: Blob) -> Blob:
