@@ -10,6 +10,7 @@ import typer
 
 from rtts.cli.display import progress, stdout
 from rtts.cli.options import Debug, Model
+from rtts.errors import ModelError
 
 if TYPE_CHECKING:
     from rtts_engine.graph.writer import Precision
@@ -18,9 +19,29 @@ if TYPE_CHECKING:
 def _precision(value: str) -> str:
     from rtts_engine.graph.writer import PRECISIONS
 
-    if value not in PRECISIONS:
-        raise typer.BadParameter(f"{value!r} is none of {', '.join(PRECISIONS)}")
+    if value not in (*PRECISIONS, "auto"):
+        raise typer.BadParameter(f"{value!r} is none of {', '.join(PRECISIONS)} and auto")
     return value
+
+
+def _chosen(precision: str, checkpoint: Path | None = None) -> Precision:
+    """The precision that ``--precision`` asks for, or that ``auto`` finds for a checkpoint (or a large one)."""
+    if precision != "auto":
+        return cast("Precision", precision)
+    from rtts_engine.checkpoint import Checkpoint
+    from rtts_engine.choose import choose_precision
+
+    try:
+        choice = choose_precision(None if checkpoint is None else Checkpoint.open(checkpoint))
+    except OSError as error:
+        raise ModelError(
+            f"--precision auto: no room to measure ({error.strerror}); name a precision"
+        ) from None
+    if sys.stderr.isatty():
+        figures = ", ".join(f"{name} {ms:g}" for name, ms in choice.measured_ms.items())
+        why = f"ms per 100 million weights: {figures}" if figures else "a small model"
+        print(f"precision {choice.precision} ({why})", file=sys.stderr)
+    return choice.precision
 
 
 PrecisionOption = Annotated[
@@ -29,7 +50,7 @@ PrecisionOption = Annotated[
         "--precision",
         metavar="P",
         callback=_precision,
-        help="Of the weights: fp32, fp16, bf16 or int8.",
+        help="Of the weights: fp32, fp16, bf16, int8, or auto: the fastest here.",
     ),
 ]
 
@@ -51,7 +72,7 @@ def convert(
     from rtts import store
     from rtts_engine.convert import convert as convert_checkpoint
 
-    weights = cast("Precision", precision)
+    weights = _chosen(precision, checkpoint)
     target = output or store.install_path(checkpoint.resolve().name, weights)
     with progress("converting") as report:
         path = convert_checkpoint(checkpoint, target, weights, report)
@@ -67,8 +88,9 @@ def pull(
     from rtts import hub
 
     hub.quiet(not sys.stderr.isatty())
+    weights = _chosen(precision)
     with progress("pulling") as report:
-        path = hub.pull(repo_id, cast("Precision", precision), progress=report)
+        path = hub.pull(repo_id, weights, progress=report)
     print(path)
 
 

@@ -70,4 +70,4 @@ def test_the_page_says_which_precisions_are_coming() -> None:
     listed = re.search(r"--precision ([^]]*)]", ROWS["convert"][0])
     assert listed is not None
     coming = set(re.findall(r"^`--precision (\w+)` is \*coming\*", PAGE, re.MULTILINE))
-    assert set(listed[1].split("\\|")) - coming == set(PRECISIONS)
+    assert set(listed[1].split("\\|")) - coming == {*PRECISIONS, "auto"}
