@@ -42,9 +42,12 @@ def latency(result: dict[str, Any], path: Path) -> None:
             top.barh(y, width, left=left, color=f"C{index}", label=label if y == 0 else None)
             left += width
         top.plot([row["audible_ms"]], [y], "k|", label="audible" if y == 0 else None)
-        top.text(left + 8, y, f"{row['ttfa_ms']:.0f} ms after the text", va="center", fontsize=6)
+        told = f"{row['ttfa_ms']:.0f} ms after the text" if row["ttfa_ms"] else "before the text ends"
+        top.text(max(left, row["audible_ms"] or 0.0) + 8, y, told, va="center", fontsize=6)
     top.set_yticks(range(len(rows)), [row["scenario"] for row in rows], fontsize=7)
     top.invert_yaxis()
+    top.margins(x=0.15)
+    top.set_xlim(left=0)
     top.set_xlabel("ms from the first text (medians)")
     top.legend(fontsize=7, ncols=4)
     name = next((name for name in result["examples"] if name.startswith("20 tokens")), None)

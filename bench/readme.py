@@ -1,0 +1,134 @@
+"""The README's table of figures, written from ``bench/results``; a test holds that it is not stale.
+
+python -m bench.readme
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.machine import RESULTS
+
+README = RESULTS.parents[1] / "README.md"
+_TABLE = re.compile(r"(<!-- measured -->\n).*?(<!-- /measured -->)", re.DOTALL)
+
+Row = tuple[str, str, str]
+"""What, the result, the command."""
+
+
+def parity(result: dict[str, Any]) -> list[Row]:
+    runs = result["greedy_runs"]
+    equal, frames = sum(run["equal"] for run in runs), sum(run["frames"] for run in runs)
+    least = min(run["snr_db"] for run in runs)
+    return [
+        (
+            "greedy codes against the official package (fp32, random weights, every kind of checkpoint)",
+            f"{equal} of {len(runs)} runs equal, {frames:,} frames; waveform {least:.0f} dB and more",
+            "`python -m pytest -m oracle` ([parity](docs/parity.md))",
+        )
+    ]
+
+
+def parity_real(result: dict[str, Any]) -> list[Row]:
+    runs = result["greedy_runs"]
+    equal, least = sum(run["equal"] for run in runs), min(run["snr_db"] for run in runs)
+    return [
+        (
+            "x-vector and ICL at real 0.6B dimensions",
+            f"{equal} of {len(runs)} runs equal; waveform {least:.0f} dB and more",
+            "`python -m pytest -m oracle_real`",
+        )
+    ]
+
+
+def convert(result: dict[str, Any]) -> list[Row]:
+    row = next(row for row in result["rows"] if row["precision"] == "fp32")
+    return [
+        (
+            "converting 0.6B to fp32",
+            f"{row['seconds']:.0f} s, {row['peak_mb']:.0f} MB at the peak "
+            f"({row['peak_over_largest']:.2f} x the largest tensor)",
+            "`python -m bench.convert`",
+        )
+    ]
+
+
+def latency(result: dict[str, Any]) -> list[Row]:
+    rows = {row["scenario"]: row for row in result["rows"]}
+    once, llm, token = (rows[name] for name in ("text at once", "20 tokens/s", "20 tokens/s, token mode"))
+    two = rows["two sessions, 20 tokens/s"]
+    command = "`python -m bench.latency latency` ([picture](bench/results/lark-latency.png))"
+    return [
+        (
+            "shipped voice, text complete → first sound at a sink that pulls 20 ms at a time",
+            f"{once['ttfa_ms']:.0f} ms median, {once['ttfa_p95_ms']:.0f} ms p95; RTF {once['rtf']:.2f}",
+            command,
+        ),
+        (
+            "the same, first LLM token → audible sound, at 20 tokens/s",
+            f"{llm['audible_ms']:.0f} ms by sentences, {token['audible_ms']:.0f} ms token by token",
+            command,
+        ),
+        (
+            "two sessions at once, 20 tokens/s each",
+            f"{two['underruns']} underruns in {two['runs']} turns; "
+            f"event loop {two['loop_lag_p99_ms']:.1f} ms late at p99",
+            command,
+        ),
+    ]
+
+
+def barge_in(result: dict[str, Any]) -> list[Row]:
+    row = result["row"]
+    return [
+        (
+            "user's voice begins → assistant turned down → committed → silent",
+            f"{row['duck_ms']:.0f} → {row['commit_ms']:.0f} → {row['silent_ms']:.0f} ms; "
+            f"{row['missed']} of {row['interruptions']} missed",
+            "`python -m bench.latency barge-in`",
+        )
+    ]
+
+
+def overhead(result: dict[str, Any]) -> list[Row]:
+    row = result["rows"][0]
+    return [
+        (
+            f"0.6B dimensions ({result['precision']}): wall time of a streamed run over its engine steps",
+            f"{row['overhead'] * 100:+.1f} %; event loop {row['loop_lag_p99_ms']:.1f} ms late at p99",
+            "`python -m bench.latency throughput --model M --label 0.6b`",
+        )
+    ]
+
+
+SOURCES: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
+    "parity": parity,
+    "parity_real": parity_real,
+    "convert": convert,
+    "lark-latency": latency,
+    "lark-barge-in": barge_in,
+    "0.6b-throughput": overhead,
+}
+
+
+def table(results: Path = RESULTS) -> str:
+    """All rows whose figures have been measured, as markdown."""
+    lines = ["| what | result | command |", "|---|---|---|"]
+    for name, rows in SOURCES.items():
+        path = results / f"{name}.json"
+        if path.exists():
+            lines += [f"| {' | '.join(row)} |" for row in rows(json.loads(path.read_text(encoding="utf-8")))]
+    return "\n".join(lines) + "\n"
+
+
+def updated(text: str) -> str:
+    """The README's text with the table of today's results."""
+    return _TABLE.sub(lambda found: found[1] + table() + found[2], text)
+
+
+if __name__ == "__main__":
+    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
