@@ -40,6 +40,7 @@ TINY = {
     "codec_training.wave_context": 8,
     "codec_training.wave_scored": 4,
     "codec_training.cold_rows": 1,
+    "codec_training.keep_seconds": 0,
     "talker.hidden_size": 64,
     "talker.intermediate_size": 64,
     "talker.num_hidden_layers": 2,
@@ -115,7 +116,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, confi
     before = float(trainer.log[0])
     trainer.train_wave(0, steps=10)
     assert float(trainer.log[0]) < before
-    trainer.train_adversarial(0, steps=2)
+    trainer.train_adversarial(0, steps=2, keep=out / "kept.pt")
+    assert (out / "kept.pt").exists()
     trainer.save(out / "codec.pt")
     trainer.resume(out / "codec.pt")
     assert (trainer.tokenise() == codes).mean() > 0.95

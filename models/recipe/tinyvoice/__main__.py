@@ -170,12 +170,12 @@ def _codec(a: argparse.Namespace, cfg: config.Config) -> None:
     trainer.save(a.out / "codec.pt")
     log.info("tokens written")
     if a.wave_seconds:
-        trainer.train_wave(a.wave_seconds, a.steps)
+        trainer.train_wave(a.wave_seconds, a.steps, a.out / "codec.pt")
         trainer.save(a.out / "codec.pt")
         trainer.heldout()
     gan_seconds = a.end - time.time() if a.end else a.gan_seconds
     if gan_seconds > 0:
-        trainer.train_adversarial(gan_seconds, a.steps)
+        trainer.train_adversarial(gan_seconds, a.steps, a.out / "codec.pt")
         trainer.save(a.out / "codec.pt")
         trainer.heldout()
 

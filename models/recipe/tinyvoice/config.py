@@ -68,6 +68,11 @@ class CodecTraining:
     wave_rate: float
     gan_rate: float
     discriminator_every: int
+    gan_spectral_weight: float
+    """Stage C: weight of the spectral loss; the adversarial loss has 1, the distance of features 2."""
+    gan_readout_weight: float
+    keep_seconds: float
+    """Stages B and C save and measure that often."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,8 @@ class TalkerTraining:
     frame_noise: float
     """Chance that all codes of an input frame are dropped."""
     streaming_share: float
+    end_weight: float
+    """Weight of the end of speech among the code-0 targets."""
     phone_weight: float
     attention_weight: float
     predictor_weight: float

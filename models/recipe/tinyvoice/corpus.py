@@ -15,6 +15,12 @@ from .phonemes import Phonemizer
 
 Bytes = npt.NDArray[np.uint8]
 LONGEST_PHONES = 240
+FIRST_WORDS = 3
+"""How often the tokenizer counts each line's first word beside the line.
+
+With streaming text, the first frames know one or two ids only, and a plain BPE cuts a capital letter off
+("H", "ell", "o").
+"""
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,8 @@ def build(
     out.mkdir(parents=True, exist_ok=True)
     save(Corpus(lines, [line(t) for t in held]), out / "corpus.xz")
     texts = [x.text for x in lines]
-    tokenizer.train(texts, vocabulary_size, out / "tokenizer")
+    starts = [x.split(" ")[0] for x in texts for _ in range(FIRST_WORDS)]
+    tokenizer.train(texts + starts, vocabulary_size, out / "tokenizer")
     wrong = tokenizer.check_against_transformers(out / "tokenizer", texts[:2000] + held)
     ids = [i for i, _ in tokenizer.VoiceTokenizer(out / "tokenizer").encode(texts)]
     return dict(

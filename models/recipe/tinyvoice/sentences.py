@@ -95,6 +95,8 @@ ADJECTIVES, VERBS, ADVERBS, ONES, TEENS, TENS, ORDINALS = (
 )
 TEMPLATES = (Path(__file__).parent / "templates.txt").read_text("utf8").splitlines()
 """One sentence a line; `template` says what the letters in braces stand for."""
+REPLIES = (Path(__file__).parent / "replies.txt").read_text("utf8").splitlines()
+"""What a voice agent says first: one to six words a line, with the same letters in braces."""
 
 
 def number(rnd: random.Random) -> str:
@@ -116,8 +118,8 @@ def spell(n: int) -> str:
     return f"{spell(n // 1000)} thousand" + (f" {spell(n % 1000)}" if n % 1000 else "")
 
 
-def template(rnd: random.Random) -> str:
-    """One everyday sentence."""
+def template(rnd: random.Random, pattern: str | None = None) -> str:
+    """One everyday sentence, after `pattern` or after one of `TEMPLATES`."""
 
     def place() -> str:
         return rnd.choice(PLACES).replace("-", " ")
@@ -131,7 +133,7 @@ def template(rnd: random.Random) -> str:
             )
         )
 
-    text = rnd.choice(TEMPLATES).format(
+    text = (pattern or rnd.choice(TEMPLATES)).format(
         t=rnd.choice(THINGS),
         u=rnd.choice(THINGS),
         w=rnd.choice(THINGS),
@@ -177,8 +179,18 @@ def short(words: list[str], rnd: random.Random) -> str:
     )
 
 
+def reply(rnd: random.Random) -> str:
+    """A short reply, in one of five followed by a sentence or by another reply; some with an exclamation mark."""
+    text = template(rnd, rnd.choice(REPLIES))
+    if text[-1] == "." and rnd.random() < 0.2:
+        text = text[:-1] + "!"
+    if rnd.random() < 0.2:
+        text += " " + template(rnd, rnd.choice(REPLIES) if rnd.random() < 0.4 else None)
+    return text
+
+
 def collect(wordnet_dir: Path, prose_dir: Path, heldout: list[str], total: int, seed: int) -> Iterator[str]:
-    """At most `total` different sentences in random order."""
+    """At most `total` sentences in random order, all different except the replies."""
     rnd = random.Random(seed)
     examples, glosses = wordnet(wordnet_dir)
     books = prose(sorted(glob.glob(f"{prose_dir}/**/data/*.txt", recursive=True)))
@@ -189,17 +201,21 @@ def collect(wordnet_dir: Path, prose_dir: Path, heldout: list[str], total: int, 
         for line in f.read_text("latin1").splitlines()
     }
     common = [
-        w for w, c in counts.items() if c >= 4 and len(w) > 2 and w in lemmas and not _UNWANTED.search(w)
+        w for w, c in counts.items() if c >= 3 and len(w) > 2 and w in lemmas and not _UNWANTED.search(w)
     ]
     sources = {
         "template": [template(rnd) for _ in range(int(total * 0.4))],
-        "short": [short(common, rnd) for _ in range(int(total * 0.12))],
+        "short": [short(common, rnd) for _ in range(int(total * 0.32))],
         "example": examples,
         "book": books,
         "gloss": glosses,
     }
-    share = {"template": 0.16, "short": 0.07, "example": 0.36, "book": 0.18, "gloss": 1.0}
-    seen = {key(s) for s in heldout}
+    share = {"template": 0.16, "short": 0.18, "example": 0.32, "book": 0.15, "gloss": 1.0}
+    held = {key(s) for s in heldout}
+    replies = [reply(rnd) for _ in range(int(total * 0.08))]
+    replies = [s for s in replies if key(s) not in held]
+    total -= len(replies)
+    seen = set(held)
     chosen: list[str] = []
     for name, sentences in sources.items():
         rnd.shuffle(sentences)
@@ -221,4 +237,7 @@ def collect(wordnet_dir: Path, prose_dir: Path, heldout: list[str], total: int, 
             hold = s
         else:
             paired.append(s)
+    # the same reply comes several times, by both voices: these are the first words that a listener hears
+    paired += replies
+    rnd.shuffle(paired)
     yield from paired

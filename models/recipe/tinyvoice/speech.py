@@ -24,8 +24,8 @@ Array = npt.NDArray[np.int64]
 
 LABEL_LAG = 900
 """Samples by which the teacher's durations trail its audio (measured at onsets: 35 to 40 ms)."""
-LEAD = 1440
-"""Samples of quiet before the first sound (60 ms)."""
+LEAD = 2400
+"""Samples of quiet before the first sound (100 ms): with streaming text, two text ids are known when it starts."""
 TAIL = 1920
 """Samples kept after the last sound (80 ms)."""
 LOUD = 0.008

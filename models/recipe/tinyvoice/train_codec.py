@@ -202,7 +202,8 @@ class CodecTrainer:
         for p in self.critics.parameters():
             p.requires_grad_(False)
         adversarial, features = generator_losses(self._judge(x, y), rows)
-        loss = 15 * spectral + 4 * readout + adversarial + 2 * features
+        spectral_part = self.t.gan_spectral_weight * spectral + self.t.gan_readout_weight * readout
+        loss = spectral_part + adversarial + 2 * features
         loss.backward()  # type: ignore[no-untyped-call]
         for p in self.critics.parameters():
             p.requires_grad_(True)
@@ -226,12 +227,20 @@ class CodecTrainer:
         warm: int,
         low: float,
         steps: int | None = None,
+        keep: Path | None = None,
     ) -> None:
-        """Run until `seconds` have passed (or `steps` are done): linear warm-up, cosine fall to `low` of the peak."""
+        """Run until `seconds` have passed (or `steps` are done): linear warm-up, cosine fall to `low` of the peak.
+
+        Every `keep_seconds` the state is saved in the file `keep` and measured: a run that is cut off leaves one.
+        """
         recorded = [Step(run, self._clear, self.device) for run in runs]
-        began = time.monotonic()
+        began = kept = time.monotonic()
         n = 0
         while True:
+            if keep and time.monotonic() - kept > self.t.keep_seconds:
+                self.save(keep)
+                self.heldout()
+                kept = time.monotonic()
             if n % 20 == 0 or n < 3 or steps:
                 if self.cuda:
                     torch.cuda.synchronize()
@@ -317,17 +326,17 @@ class CodecTrainer:
         entropy = [float(-(p[p > 0] * np.log2(p[p > 0])).sum()) for p in shares]
         log.info("codes used %s, entropy %s", [int((p > 0).sum()) for p in shares], np.round(entropy, 2))
 
-    def train_wave(self, seconds: float, steps: int | None = None) -> None:
+    def train_wave(self, seconds: float, steps: int | None = None, keep: Path | None = None) -> None:
         """Stage B."""
-        self._stage("B", seconds, self._load_wave_batch, [self._wave_step], ("wave",), 300, 0.3, steps)
+        self._stage("B", seconds, self._load_wave_batch, [self._wave_step], ("wave",), 300, 0.3, steps, keep)
 
-    def train_adversarial(self, seconds: float, steps: int | None = None) -> None:
+    def train_adversarial(self, seconds: float, steps: int | None = None, keep: Path | None = None) -> None:
         """Stage C."""
         every = max(1, self.t.discriminator_every)
         runs: list[Callable[[], None]] = [lambda: self._gan_step(True)] + [lambda: self._gan_step(False)] * (
             every - 1
         )
-        self._stage("C", seconds, self._load_wave_batch, runs, ("gan", "critic"), 200, 0.05, steps)
+        self._stage("C", seconds, self._load_wave_batch, runs, ("gan", "critic"), 200, 0.05, steps, keep)
 
     # ---------------------------------------------------------------------------------------- results
     @torch.no_grad()

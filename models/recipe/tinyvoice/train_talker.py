@@ -69,6 +69,8 @@ class Batch:
     """The same with noise, as fed to the predictor."""
     phones: Tensor
     """(N, 4)"""
+    weights: Tensor
+    """Weight of each code-0 id in the loss (codec vocabulary,)."""
 
 
 def losses(
@@ -79,7 +81,9 @@ def losses(
     rows = batch.rows
     h, watched = net.encode_rows(rows, batch.codes, batch.spoken, dtype, t.attention_layers)
     logits = net.codec_head(h).float()
-    first = F.cross_entropy(logits.flatten(0, 1), batch.first.flatten(), label_smoothing=t.label_smoothing)
+    first = F.cross_entropy(
+        logits.flatten(0, 1), batch.first.flatten(), batch.weights, label_smoothing=t.label_smoothing
+    )
     states = h.flatten(0, 1)[batch.chosen]
     deep_logits = net.predict(states, batch.deep, batch.given, dtype).float()
     deep = F.cross_entropy(deep_logits.flatten(0, 1), batch.deep[:, 1:].flatten(), reduction="none")
@@ -130,9 +134,13 @@ class TalkerTrainer:
         self.loss: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = losses
         if compiled:
             self.loss = torch.compile(losses, dynamic=False)
+        ids = CodecIds(cfg.codec.codebook_size)
+        self.even = torch.ones(ids.vocab, device=device)
+        self.weights = self.even.clone()
+        self.weights[ids.eos] = self.t.end_weight
         self.step = Step(self._step, lambda: self.optimiser.zero_grad(set_to_none=True), device)
 
-    def batch(self, fields: dict[str, Tensor], noise: float, drop: float) -> Batch:
+    def batch(self, fields: dict[str, Tensor], noise: float, drop: float, weights: Tensor) -> Batch:
         """Fixed-shape inputs of the loss from packed rows, with noise on the codes fed."""
         dev, ids = self.device, CodecIds(self.cfg.codec.codebook_size)
         rows = Rows(**fields)
@@ -151,10 +159,10 @@ class TalkerTrainer:
         wrong = torch.rand(deep.shape, device=dev) < noise / 2
         given = torch.where(wrong, torch.randint(0, ids.codes, deep.shape, device=dev), deep)
         phones = self.phones[rows.target.flatten()[chosen].clamp(min=0)].long()
-        return Batch(rows, codes, spoken, first, chosen, deep, given, phones)
+        return Batch(rows, codes, spoken, first, chosen, deep, given, phones, weights)
 
     def _step(self) -> None:
-        batch = self.batch(self.inputs, self.t.code_noise, self.t.frame_noise)
+        batch = self.batch(self.inputs, self.t.code_noise, self.t.frame_noise, self.weights)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.cuda, cache_enabled=False):
             first, deep, phones, attention = self.loss(self.net, self.helpers, batch, self.cfg, self.dtype)
         weighted = (deep * self.book_weights).sum()
@@ -236,7 +244,7 @@ class TalkerTrainer:
             fields = {
                 k: torch.from_numpy(v[i : i + VALIDATION_ROWS]).to(self.device) for k, v in rows.items()
             }
-            batch = self.batch(fields, 0.0, 0.0)
+            batch = self.batch(fields, 0.0, 0.0, self.even)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.cuda):
                 first, deep, phones, attention = losses(self.net, self.helpers, batch, self.cfg, self.dtype)
             found.append(
