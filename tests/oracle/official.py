@@ -78,6 +78,11 @@ transformers.logging.set_verbosity_error()
 _qwen_tts: Any = _import_qwen_tts()
 
 
+def voice_model(path: Path, dtype: Any) -> Any:
+    """The official model as its users load it, for comparisons of speed."""
+    return _qwen_tts.Qwen3TTSModel.from_pretrained(str(path), device_map=None, dtype=dtype)
+
+
 @dataclass(frozen=True)
 class Run:
     """One utterance of an official ``generate_*`` call.
