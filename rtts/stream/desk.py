@@ -72,6 +72,13 @@ class Desk:
             self._job = None
             self._listener = PacedListener()
 
+    def padded(self, samples: int, generation: int) -> None:
+        """The event loop put silence before a chunk: it waits and is played like sound."""
+        with self._lock:
+            if generation == self._generation:
+                self._waiting += samples
+                self._listener.handed(samples / SAMPLE_RATE_HZ, time.monotonic())
+
     def taken(self, samples: int, generation: int) -> None:
         """The consumer took a chunk."""
         with self._lock:

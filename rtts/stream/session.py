@@ -319,7 +319,10 @@ class Session:
         gap = 0
         if sentence.samples == 0 and turn.first_chunk_s is not None:
             gap = round(self.config.sentence_gap_s * SAMPLE_RATE_HZ)
-        samples = np.concatenate([np.zeros(gap, np.int16), raw.samples]) if gap else raw.samples
+        samples = raw.samples
+        if gap:
+            samples = np.concatenate([np.zeros(gap, np.int16), raw.samples])
+            self._desk.padded(gap, turn.generation)
         start_s = turn.end_sample / SAMPLE_RATE_HZ
         span = turn.handed_out(sentence, gap, len(raw.samples), last=raw.last)
         if turn.first_chunk_s is None:

@@ -324,6 +324,21 @@ async def settled(value: Callable[[], int]) -> None:
         last = value()
 
 
+@in_loop
+async def test_silence_between_sentences_waits_to_be_taken_like_sound() -> None:
+    """Regression: it was counted when it was taken and not when it was made, so that the limit rose with every gap."""
+    config = StreamConfig(max_buffered_s=1.0, sentence_gap_s=2.0, chunk_frames=1)
+    async with Tts(FakeEngine()) as tts, tts.session(config=config) as session:
+        for _ in range(3):
+            assert len((await speak(session, TEXT)).sentences) == 4
+        assert session._desk.lead_s() >= 0
+        session.feed("x" * 150)
+        session.end()
+        await settled(lambda: round(session.made_s * 1e3))
+        waiting = sum(len(chunk.samples) for turn in session._turns for chunk in turn.ready)
+        assert waiting <= 24000 + FRAME
+
+
 @pytest.mark.parametrize("prefetch", [0, 1, 3])
 @in_loop
 async def test_prefetch(prefetch: int) -> None:
