@@ -166,8 +166,8 @@ class Workers:
 
     def _fail(self, stream: Stream, job: Job, error: Exception) -> None:
         with self._lock:
-            wanted = not job.cancelled
-            if wanted:  # a dropped job must not take the next turn's with it
+            wanted = job.stop_reason not in ("cancelled", "error")
+            if wanted:  # a job that is gone must not take the next turn's with it
                 for other in stream.jobs:
                     other.end("cancelled")
                 stream.jobs.clear()
@@ -175,7 +175,7 @@ class Workers:
         if wanted:
             stream.listener.failed(job, error)
         else:
-            log.warning("a cancelled utterance failed: %s", error)
+            log.warning("an utterance that nobody waits for failed: %s", error)
 
     # -- talker ------------------------------------------------------------------------------
 
@@ -300,16 +300,16 @@ class Workers:
             with self._lock:
                 paused = job.pause_untold and not job.generated
                 job.pause_untold = False
+                # Looked at again with the lock held: its last frames may have come since.
+                over = job.generated and not len(job.ring) and job in stream.jobs
+                if over:
+                    stream.jobs.remove(job)
+                    self._codec_work.notify()  # the next job's frames may be there already
             if paused:
                 stream.listener.paused(job)
-                return
-            with self._lock:
-                if job not in stream.jobs:
-                    return
-                stream.jobs.remove(job)
-                self._codec_work.notify()  # the next job's frames may be there already
-            job.decoder = None  # its state is the bulk of a finished job
-            stream.listener.ended(job)
+            elif over:
+                job.decoder = None  # its state is the bulk of a finished job
+                stream.listener.ended(job)
             return
         codes = job.ring.pop()
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from rtts import StreamConfig
 from rtts.errors import RequestError
 from rtts.stream.job import Job, Stream
+from rtts.stream.ring import FrameRing
 from rtts.stream.workers import Workers
 from rtts.testing import FakeEngine
 from rtts_engine.prompt import Manner
@@ -331,6 +333,72 @@ def test_a_dropped_job_that_fails_does_not_hurt_the_next(
         notes.wait()
     assert log == [("sound", "new")] * 3 + [("ended", "eos")]
     assert "too late to matter" in caplog.text
+
+
+def test_frames_that_come_while_the_codec_looks_are_not_lost(start: Start) -> None:
+    """Regression: the ring looked empty, the last frames came and the job ended, and it was taken for spoken."""
+
+    class Ring(FrameRing):
+        """The first time that the codec finds it empty, without the lock, the rest comes in between."""
+
+        def __len__(self) -> int:
+            count = super().__len__()
+            codec = threading.current_thread().name == "rtts-codec" and not workers._lock.locked()
+            if codec and not count and not late.is_set():
+                late.set()
+                for text in ("cde", None):
+                    workers.push_text(open_job, text)
+                while not open_job.generated:
+                    time.sleep(0.001)
+            return count
+
+    late = threading.Event()
+    workers, notes = start(FakeEngine()), Notes([])
+    stream, open_job = workers.open(notes), job(None)
+    open_job.ring = Ring(64)
+    workers.submit(stream, open_job)
+    workers.push_text(open_job, "ab")
+    notes.wait()
+    assert late.is_set()
+    assert open_job.frames == len(notes.sounds) == 5
+
+
+def test_a_job_that_fails_twice_does_not_hurt_the_next(start: Start) -> None:
+    """Regression: behind a failure of the codec, the talker's took the next turn's jobs with it, without a word."""
+    computing, go_on = threading.Event(), threading.Event()
+
+    class Broken(FakeEngine):
+        def utterance(self, text: str | None, manner: Manner, settings: Settings) -> object:  # type: ignore[override]
+            inner = super().utterance(text, manner, settings)
+            if text == "old":
+                step, frames = inner.next_frame, [0]
+
+                def next_frame() -> object:
+                    frames[0] += 1
+                    if frames[0] == 2:
+                        computing.set()
+                        assert go_on.wait(TIMEOUT_S)
+                        raise RuntimeError("the talker fails, too")
+                    return step()
+
+                inner.next_frame = next_frame  # type: ignore[method-assign,assignment]
+            return inner
+
+        def decoder(self, manner: Manner) -> object:  # type: ignore[override]
+            if not go_on.is_set():
+                assert computing.wait(TIMEOUT_S)
+                raise RuntimeError("the codec fails")
+            return super().decoder(manner)
+
+    log: list[tuple[str, object]] = []
+    workers, notes = start(Broken()), Notes(log)
+    stream = workers.open(notes)
+    workers.submit(stream, job("old"))
+    notes.wait()
+    workers.submit(stream, job("new"))
+    go_on.set()
+    notes.wait()
+    assert log == [("failed", "the codec fails"), *[("sound", "new")] * 3, ("ended", "eos")]
 
 
 def test_nothing_of_a_cancelled_job_comes_later(start: Start) -> None:
