@@ -105,6 +105,33 @@ def overhead(result: dict[str, Any]) -> list[Row]:
     ]
 
 
+def engine(result: dict[str, Any]) -> list[Row]:
+    rows = {(row["precision"], row["network"], row["detail"]): row for row in result["rows"]}
+
+    def ms(precision: str, network: str, detail: str) -> float:
+        return float(rows[precision, network, detail]["ms"])
+
+    one, codec = rows["int8", "talker and predictor", "1 streams"], rows["int8", "codec frame", "chunk 1"]
+    gains = [
+        ms(precision, "talker and predictor", "1 streams")
+        / ms(precision, "talker and predictor", "8 streams")
+        for precision in ("fp32", "int8")
+    ]
+    command = "`python -m bench.engine` ([speed](docs/performance.md))"
+    return [
+        (
+            "0.6B dimensions (int8), one AVX2 core each, per frame of 80 ms: talker and predictor, codec",
+            f"{one['ms']:.0f} ms (memory alone: {one['bytes_bound_ms']:.0f}), {codec['ms']:.0f} ms",
+            command,
+        ),
+        (
+            "8 streams in one pass: frames per second over those of one stream, fp32 and int8",
+            f"{gains[0]:.1f} x, {gains[1]:.1f} x",
+            command,
+        ),
+    ]
+
+
 SOURCES: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
     "parity": parity,
     "parity_real": parity_real,
@@ -112,6 +139,7 @@ SOURCES: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
     "lark-latency": latency,
     "lark-barge-in": barge_in,
     "0.6b-throughput": overhead,
+    "engine": engine,
 }
 
 
