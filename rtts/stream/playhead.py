@@ -51,12 +51,14 @@ class Playhead:
         self._turns.append(turn)
         self._underruns = self.buffer.underruns if self.buffer is not None else 0
 
-    def cut(self) -> None:
-        """What was made and not taken is dropped."""
-        self.made = self.taken
+    def failed(self, turn: Turn, behind: int) -> None:
+        """The turn failed: its sound that was not taken is dropped, and what was made ends at ``behind``."""
+        self.made = behind
+        turn.end_sample = min(turn.end_sample, behind)
 
     def interrupt(self, generation: int) -> Heard:
-        """Silence everything older than ``generation``. Returns what was heard of the turn that was playing."""
+        """Drop everything older than ``generation``. Returns what was heard of the turn that was playing."""
+        self.made = self.taken
         if self.buffer is not None:
             self.buffer.interrupt(generation)
         if not self._turns:

@@ -350,11 +350,15 @@ class Session:
 
     def _on_failed(self, job: Job, cause: BaseException) -> None:
         found = self._sentence(job)
-        if found is not None:
-            found[0].error = cause
-            found[0].ready.clear()
-            self._next_generation()
-            self._end_turn("error")
+        if found is None:
+            return
+        turn, _ = found
+        turn.error = cause
+        turn.ready.clear()
+        untaken = [each for each in self._turns if each.ready]  # earlier turns, which are whole
+        self._playhead.failed(turn, untaken[-1].end_sample if untaken else self._playhead.taken)
+        self._next_generation()
+        self._end_turn("error")
 
     def _on_underrun(self, at_s: float, missing_s: float) -> None:
         self._emit(events.Underrun(at_s, missing_s))
@@ -411,7 +415,6 @@ class Session:
         self._feeding.cancel()
         self._workers.cancel(self._stream)
         self._desk.reset(self._generation)
-        self._playhead.cut()
 
     def _end_turn(self, reason: StopReason) -> None:
         self._timers.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -18,7 +19,7 @@ from rtts.testing import FakeEngine
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
 
-from .helpers import FRAME, TEXT, Spoken, in_loop, offline, speak, until_done
+from .helpers import FRAME, TEXT, TIMEOUT_S, Spoken, in_loop, offline, speak, until_done
 
 
 class Monotonous(FakeEngine):
@@ -277,6 +278,56 @@ async def test_failures_do_not_use_up_the_buffer() -> None:
                 await speak(session, TEXT)
         engine.fail_at_frame = None
         assert (await speak(session, TEXT)).done.stop_reason == "eos"
+
+
+class Late(FakeEngine):
+    """Fails at the text "BAD", after its listener has had time to fall behind."""
+
+    max_rows = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def utterance(self, text: str | None, manner: Manner, settings: Settings) -> Utterance:
+        if text is not None and "BAD" in text:
+            assert self.go_on.wait(TIMEOUT_S)
+            raise RuntimeError("it does not say that")
+        return super().utterance(text, manner, settings)
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@in_loop
+async def test_what_is_heard_after_a_failure_is_of_the_turn_that_plays(earlier: bool) -> None:
+    """Regression: sound of the failed turn that nobody took still counted, and the next turn was laid over it."""
+    engine = Late()
+    async with Tts(engine) as tts, tts.session(seed=1) as session:
+        events = session.events()
+        first = "This one is whole. " if earlier else ""
+        if earlier:
+            session.feed(first)
+            session.end()
+            await until_done(events)
+        session.feed("A sentence that is made and that nobody takes. BAD is the next one.")
+        session.end()
+        await settled(lambda: round(session.made_s * 1e3))
+        engine.go_on.set()
+        await until_done(events)
+        assert session.made_s == pytest.approx(len(first.strip()) * 0.08)
+        whole = [len(chunk.samples) async for chunk in session] if earlier else []
+        assert sum(whole) == FRAME * len(first.strip())
+        with pytest.raises(StreamError):
+            await collect(session, [])
+        session.feed("The next turn says quite another thing.")
+        chunks, taken = aiter(session), 0
+        while taken < FRAME * 10:
+            chunk = await anext(chunks)
+            taken += len(chunk.samples)
+        assert chunk.t_start_s * 24000 + len(chunk.samples) == pytest.approx(sum(whole) + taken)
+        heard = await session.interrupt()
+        assert heard.seconds == pytest.approx(taken / 24000)
+        assert heard.text
+        assert "The next turn says quite another thing.".startswith(heard.text)
 
 
 # -- back-pressure -----------------------------------------------------------------------------
