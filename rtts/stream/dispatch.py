@@ -10,6 +10,7 @@ from rtts.stream.events import Event, SentenceStarted
 from rtts.stream.job import Job, Stream
 from rtts.stream.turn import Sentence, Turn
 from rtts.stream.workers import Workers
+from rtts.text.segment import Boundary, Segment
 from rtts_engine.prompt import Manner
 from rtts_engine.request import MAX_SEED, Settings
 
@@ -74,6 +75,7 @@ class Dispatch:
 
     def _push(self, turn: Turn) -> None:
         """All text into the open utterance, and into the next one where that is cut."""
+        self.take_back(turn)
         complete = turn.closed or turn.stalled
         while turn.waiting:
             segment = turn.waiting.popleft()
@@ -92,6 +94,20 @@ class Dispatch:
                 self._close(turn)
         if complete:
             self._close(turn)
+
+    def take_back(self, turn: Turn) -> None:
+        """Text that came too late for the newest utterance, which had ended by itself, is for the next one."""
+        sentence = turn.sentences[-1] if turn.sentences else None
+        rest = self._workers.unread(sentence.job) if sentence is not None else None
+        if sentence is None or rest is None:
+            return
+        if sentence.job is turn.open_job:
+            turn.open_job = None
+        text = "".join(piece for piece in rest if piece is not None)
+        if text:
+            sentence.text = sentence.text.removesuffix(text)
+            boundary: Boundary = "sentence" if None in rest else "open"
+            turn.waiting.appendleft(Segment(text, sentence.end, sentence.end + len(text), boundary))
 
     def _close(self, turn: Turn) -> None:
         if turn.open_job is not None:

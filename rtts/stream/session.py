@@ -339,12 +339,11 @@ class Session:
         if found is None:
             return
         turn, sentence = found
+        self._dispatch.take_back(turn)
         turn.complete(sentence)
         if turn.ready:  # now it is known that its last chunk was the sentence's
             chunk = turn.ready[-1]
             turn.ready[-1] = replace(chunk, text_span=(chunk.text_span[0], turn.close_span()))
-        if job is turn.open_job:
-            turn.open_job = None  # it ended before its text did: what follows needs another one
         self._dispatch.more(turn)
         self._finish_if_done()
 

@@ -97,6 +97,15 @@ class Workers:
             job.waiting_for_text = False
             self._ar_work.notify()
 
+    def unread(self, job: Job) -> list[str | None] | None:
+        """What was pushed and never looked at because the job's frames had ended, for once; None while they come."""
+        with self._lock:
+            if not job.generated:
+                return None
+            rest = list(job.inbox)
+            job.inbox.clear()
+            return rest
+
     def cancel(self, stream: Stream) -> None:
         """Drop the stream's jobs: nothing of them is delivered once this returns, but for a call under way."""
         with self._lock:
@@ -233,7 +242,7 @@ class Workers:
             job.utterance = self._engine.utterance(job.text, job.manner, job.settings)
         utterance = job.utterance
         job.waiting_for_text = True  # before looking, so that text pushed meanwhile clears it
-        while job.inbox:
+        while job.inbox and job.stop_reason is None:
             text = job.inbox.popleft()
             if text is None:
                 utterance.close_text()

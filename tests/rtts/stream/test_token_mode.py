@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from rtts.stream.events import SentenceStarted, Started
 from rtts.testing import FakeEngine
 from rtts_engine.request import Settings
 
-from .helpers import FRAME, MANNER, TEXT, check_spans, in_loop, joined, speak
+from .helpers import FRAME, MANNER, TEXT, TIMEOUT_S, Spoken, check_spans, in_loop, joined, speak, until_done
 
 CONFIG = StreamConfig(text_mode="token", clean_text=False)
 
@@ -155,6 +157,62 @@ async def test_a_long_text_is_several_utterances(step: int) -> None:
         ),
     )
     check_spans(spoken, text)
+
+
+@pytest.mark.parametrize(
+    "moment", ["the codec is behind", "the talker is at its last frame", "it was closed"]
+)
+@in_loop
+async def test_no_text_is_lost_to_an_utterance_that_ended_early(moment: str) -> None:
+    """Regression: what was fed between the talker's last frame and the end of its sound was never spoken."""
+    at_its_end, go_on = threading.Event(), threading.Event()
+
+    class Early(FakeEngine):
+        first = True
+
+        def utterance(self, text, manner, settings):  # type: ignore[no-untyped-def]
+            inner = super().utterance(text, manner, settings)
+            if self.first:
+                self.first, step = False, inner.next_frame
+
+                def next_frame() -> np.ndarray | None:
+                    if inner._frames < 6:
+                        return step()
+                    at_its_end.set()
+                    assert go_on.wait(TIMEOUT_S)
+                    inner.stop_reason = "eos"
+                    return None
+
+                inner.next_frame = next_frame  # type: ignore[method-assign]
+            return inner
+
+    engine = Early()
+    config = dataclasses.replace(CONFIG, max_buffered_s=0.2)  # nobody takes: its sound does not end
+    async with Tts(engine) as tts, tts.session(seed=1, config=config) as session:
+        events = session.events()
+        session.feed("Hello there")
+        (job,) = session._stream.jobs
+        await asyncio.to_thread(at_its_end.wait, TIMEOUT_S)
+        if moment == "the codec is behind":
+            go_on.set()
+            while not job.generated:
+                await asyncio.sleep(0.001)
+        session.feed(", my ")
+        session.feed("friend.")
+        if moment == "it was closed":
+            session.end()
+        go_on.set()
+        chunks = [await anext(aiter(session)) for _ in range(2)]
+        if moment != "it was closed":
+            session.end()
+        chunks += [chunk async for chunk in session]
+        spoken = Spoken(chunks, await until_done(events))
+    assert engine.spoken == [", my friend."]
+    late = engine.offline(", my friend.", MANNER, Settings(seed=sentence_seed(1, 1)))
+    np.testing.assert_array_equal(spoken.samples[-len(late) :], to_pcm16(late))
+    assert len(spoken.samples) == 6 * FRAME + 2880 + len(late)
+    check_spans(spoken, "Hello there, my friend.")
+    assert spoken.sentences[1].text_span[0] == len("Hello there")
 
 
 @in_loop
