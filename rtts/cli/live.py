@@ -24,7 +24,7 @@ from rtts.stream.session import Session
 READ_BYTES = 1 << 16
 PIECE_CHARS = 2000
 MAX_AHEAD_CHARS = 10_000
-"""Text that is read before it is spoken, some ten minutes of speech: input without end needs no memory without end."""
+"""Text that may wait to be spoken, some ten minutes of speech: input without end needs no memory without end."""
 
 
 def live_config(
@@ -141,8 +141,7 @@ async def _feed(session: Session, text: AsyncIterator[str], tally: _Tally) -> No
         async for piece in text:
             tally.start_s = tally.start_s or time.monotonic()
             session.feed(piece)
-            tally.fed_chars += len(piece)
-            while tally.fed_chars - tally.spoken_chars > MAX_AHEAD_CHARS:
+            while session.unspoken_chars > MAX_AHEAD_CHARS:
                 tally.progress.clear()
                 await tally.progress.wait()
     except (RttsError, OSError):
@@ -157,8 +156,6 @@ class _Tally:
 
     def __init__(self) -> None:
         self.start_s: float | None = None
-        self.fed_chars = 0
-        self.spoken_chars = 0
         self.progress = asyncio.Event()
         self.samples = 0
         self.turns: list[Done] = []
@@ -172,7 +169,6 @@ class _Tally:
             self._audible = self.samples + int(loud[0]) if loud.size else None
         self._chunks.append((time.monotonic(), len(chunk.samples)))
         self.samples += len(chunk.samples)
-        self.spoken_chars = max(self.spoken_chars, chunk.text_span[1])
         self.progress.set()
 
     def metrics(self, *, capped: bool) -> Metrics:

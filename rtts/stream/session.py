@@ -199,6 +199,11 @@ class Session:
         return self._playhead.made / SAMPLE_RATE_HZ
 
     @property
+    def unspoken_chars(self) -> int:
+        """How much text was fed and is not sound yet, as it is spoken: what the cleaner holds or drops does not count."""
+        return self._turn.unspoken_chars if self._turn is not None else 0
+
+    @property
     def pending(self) -> bool:
         """Whether a turn has begun whose sound was not taken to its end."""
         return bool(self._turns)

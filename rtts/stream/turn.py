@@ -127,6 +127,12 @@ class Turn:
         self._marks: list[tuple[int, int]] = [(sample, 0)]
 
     @property
+    def unspoken_chars(self) -> int:
+        """Length of the spoken text whose sound is not complete."""
+        under_way = sum(len(sentence.text) for sentence in self.sentences if not sentence.ended)
+        return under_way + sum(len(segment.text) for segment in self.waiting)
+
+    @property
     def deadline_s(self) -> float | None:
         """When ``poll`` has something to release if no text comes."""
         if self.closed:

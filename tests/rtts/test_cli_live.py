@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,12 @@ import soundfile
 from rtts import local
 from rtts.audio import to_pcm16
 from rtts.cli import main
+from rtts.cli.ledger import Ledger, LedgerEngine
+from rtts.cli.live import MAX_AHEAD_CHARS, live_config, pieces_of, speak
 from rtts.errors import DeviceError
+from rtts.stream.session import Session
+from rtts.stream.tts import Tts
+from rtts.testing import FakeEngine
 
 TWO = "One of them is here. The other one is there."
 
@@ -99,6 +106,44 @@ def test_sentences_are_spoken_before_the_input_ends() -> None:
     assert (process.returncode, err) == (0, b"")
     assert np.frombuffer(first, "<i2").any()
     assert len(rest) > 9600
+
+
+@pytest.mark.parametrize("markup", ["```python\n" + "x = 1\n" * 3000 + "```\n\n", "🙂 " * 8000])
+def test_long_stretches_that_are_not_spoken_do_not_hold_up_the_rest(markup: str) -> None:
+    """Regression: the text behind waited for the listener to reach what has no sound, until the time-out of an hour."""
+    engine, ledger = FakeEngine(), Ledger(None)
+    text = f"Hello there.\n\n{markup}Good bye."
+
+    async def run() -> None:
+        config = live_config(1, 12, clean_text=True, verbalise="auto")
+        async with Tts(LedgerEngine(engine, ledger)) as tts, tts.session(config=config) as session:
+            await asyncio.wait_for(speak(session, pieces_of(text), [], ledger, lambda what, part: None), 300)
+
+    asyncio.run(run())
+    assert len(markup) > MAX_AHEAD_CHARS
+    assert "".join(engine.spoken).split() == ["Hello", "there.", "Good", "bye."]
+
+
+def test_a_long_text_is_fed_as_it_is_spoken() -> None:
+    held: list[int] = []
+    ledger = Ledger(None)
+    text = "One sentence of several words. " * 700
+
+    async def watched(session: Session) -> AsyncIterator[str]:
+        async for piece in pieces_of(text):
+            held.append(session.unspoken_chars)
+            yield piece
+
+    async def run() -> None:
+        config = live_config(1, 12, clean_text=True, verbalise="auto")
+        async with Tts(LedgerEngine(FakeEngine(), ledger)) as tts, tts.session(config=config) as session:
+            await speak(session, watched(session), [], ledger, lambda what, part: None)
+            assert session.unspoken_chars == 0
+
+    asyncio.run(run())
+    assert len(text) > 2 * MAX_AHEAD_CHARS
+    assert max(held) <= MAX_AHEAD_CHARS
+    assert ledger.frames == pytest.approx(len(text), rel=0.05)
 
 
 def test_json_has_every_field(
