@@ -200,7 +200,7 @@ class Session:
 
     @property
     def unspoken_chars(self) -> int:
-        """How much text was fed and is not sound yet, as it is spoken: what the cleaner holds or drops does not count."""
+        """How much text was fed and is not sound yet, as it is spoken: what the cleaner drops does not count."""
         return self._turn.unspoken_chars if self._turn is not None else 0
 
     @property
