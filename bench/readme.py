@@ -132,6 +132,19 @@ def engine(result: dict[str, Any]) -> list[Row]:
     ]
 
 
+def voice(result: dict[str, Any]) -> list[Row]:
+    wer = result["wer"]
+    names = {"full": "full text", "streaming": "streaming text", "teacher": "its teacher"}
+    parts = [f"{wer[row]['all']['rate'] * 100:.1f} % {name}" for row, name in names.items() if row in wer]
+    return [
+        (
+            "shipped voice: words that a recogniser misses on held-out sentences",
+            ", ".join(parts),
+            "`python -m bench.voice` ([all figures](docs/voice.md))",
+        )
+    ]
+
+
 SOURCES: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
     "parity": parity,
     "parity_real": parity_real,

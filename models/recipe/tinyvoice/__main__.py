@@ -7,6 +7,7 @@ speak    held-out sentences -> codes (any device)
 export   weights -> checkpoint in the hub's layout
 check    the checkpoint in the official package against this code
 judge    word error rate of spoken held-out sentences
+references  teacher speech and codes of the held-out sentences, for `python -m bench.voice` (any device)
 plot     curves of talker runs
 """
 
@@ -92,6 +93,8 @@ def _arguments() -> argparse.Namespace:
     judge.add_argument("--what", nargs="*", default=[], help="trials (default: all); `teacher`, `codec`")
     judge.add_argument("--every", type=int, default=1, help="take every n-th sentence")
     judge.add_argument("--show", action="store_true")
+    references = stages.add_parser("references", parents=[common])
+    references.add_argument("--codec", type=Path, default=here / "state/codec.pt", help="codec.pt of any run")
     plot = stages.add_parser("plot", parents=[common])
     plot.add_argument("--runs", nargs="+", metavar="LABEL=FOLDER", help="default: the run in OUT")
     return parser.parse_args()
@@ -274,6 +277,12 @@ def _judge(a: argparse.Namespace, cfg: config.Config) -> None:
     from . import judge
 
     judge.run(a.out, a.heldout, cfg, a.what, a.every, a.show)
+
+
+def _references(a: argparse.Namespace, cfg: config.Config) -> None:
+    from . import references
+
+    references.make(a.inputs, a.codec, a.out / "references.npz", cfg, _device(a.device))
 
 
 def _plot(a: argparse.Namespace, cfg: config.Config) -> None:
