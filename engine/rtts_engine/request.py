@@ -35,6 +35,10 @@ class Settings:
             value = getattr(self, name)
             if value is not None and not isinstance(value, (int, np.integer)):
                 raise RequestError(f"{name} is {value!r:.60}, expected a whole number")
+        if self.text_layout not in (None, "streaming", "full"):
+            raise RequestError(
+                f"text_layout is {self.text_layout!r:.60}, expected 'streaming', 'full' or None"
+            )
         if self.sampling is not None and not isinstance(self.sampling, Sampling):
             raise RequestError(f"sampling is {self.sampling!r:.60}, expected Sampling or None")
         if self.frames_per_text_id < 1:

@@ -61,7 +61,12 @@ class Session:
         self._language = (manner.language or "auto").lower()
         self._reach = ReachWatch(languages)
         self._workers = workers
-        self._loop = asyncio.get_running_loop()
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RequestError(
+                "a session needs a running event loop; open it in a coroutine, see asyncio.run"
+            ) from None
         self._desk = Desk(
             config,
             workers,
@@ -153,17 +158,17 @@ class Session:
         pieces = aiter(text)
         try:
             async for piece in pieces:
+                if generation != self._generation:
+                    return  # it goes on although it was interrupted: nothing of it belongs to the next turn
                 self.feed(piece)
                 fed = True
-        except BaseException:
-            if generation == self._generation and self._turn is not None:
-                self.end()
-            raise
+                await asyncio.sleep(0)  # an iterator that never waits must not keep everybody else waiting
         finally:
+            # Also where it failed: whoever takes the sound is told of the end of what was fed, if only of none.
+            if generation == self._generation and (self._turn is not None or not fed):
+                self.end()
             if isinstance(pieces, AsyncGenerator):
                 await pieces.aclose()  # whatever it reads from is let go at once
-        if generation == self._generation and (self._turn is not None or not fed):
-            self.end()
 
     # -- sound -------------------------------------------------------------------------------
 
@@ -222,9 +227,11 @@ class Session:
         """Tell the session which buffer its chunks go to, so that it knows what is played and can interrupt it.
 
         Raises:
-            RequestError: another sink is attached. Two would take each other's chunks.
+            RequestError: another sink is attached, and two would take each other's chunks; or ``buffer`` is none.
         """
         self._require_open()
+        if not isinstance(buffer, PlaybackBuffer):
+            raise RequestError(f"buffer is {type(buffer).__name__}, expected a PlaybackBuffer")
         self._playhead.attach(buffer)
         self._desk.buffer = buffer
         buffer.on_underrun = self._post(self._on_underrun)
@@ -260,6 +267,11 @@ class Session:
     def _require_open(self) -> None:
         if self._closed:
             raise RequestError("the session is closed; open another one")
+        if asyncio._get_running_loop() is not self._loop:
+            raise RequestError(
+                "a session is used in the event loop that opened it; from another thread, use call_soon_threadsafe "
+                "or run_coroutine_threadsafe of that loop"
+            )
 
     def _begin(self, now_s: float) -> None:
         self._turn = Turn(

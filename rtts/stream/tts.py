@@ -31,7 +31,13 @@ class Tts:
     """A model that is ready to speak. Made by ``open``; use it as an async context manager."""
 
     def __init__(self, engine: SpeechEngine, *, max_sessions: int = MAX_SESSIONS) -> None:
-        """Over any engine, such as ``rtts.testing.FakeEngine``. Starts the threads."""
+        """Over any engine, such as ``rtts.testing.FakeEngine``. Starts the threads.
+
+        Raises:
+            RequestError: ``max_sessions`` is no number of sessions.
+        """
+        if isinstance(max_sessions, bool) or not isinstance(max_sessions, int) or max_sessions < 1:
+            raise RequestError(f"max_sessions is {max_sessions!r}, expected an integer from 1 on")
         self._engine = engine
         self._workers = Workers(engine, max_streams=max_sessions)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -72,7 +78,11 @@ class Tts:
         """
         manner = speech.manner(voice, language, instruct)
         self._engine.check("a", manner)
-        config = config or StreamConfig()
+        config = StreamConfig() if config is None else config
+        if not isinstance(config, StreamConfig):
+            raise RequestError(
+                f"config is {type(config).__name__}, expected a StreamConfig; StreamConfig.from_mapping makes one"
+            )
         if config.text_mode == "token" and manner.voice is not None and manner.voice.ref_codes is not None:
             raise RequestError(
                 'a voice with reference codes needs whole sentences; use text_mode "sentence", or its x-vector alone'

@@ -227,7 +227,7 @@ def test_figures_before_the_end_are_of_what_there_is(shipped: Model) -> None:
         ({"voice": CloneVoice(np.zeros(4, np.float32))}, RequestError, "speaker is CloneVoice"),
         ({"language": 5}, RequestError, "language is 5"),
         ({"instruct": ["slowly"]}, RequestError, "instruct is"),
-        ({"text_layout": 5}, RequestError, "text layout is 5"),
+        ({"text_layout": 5}, RequestError, "text_layout is 5"),
         ({"sampling": 5}, RequestError, "sampling is 5"),
         ({"seed": "1"}, RequestError, "seed is '1'"),
         ({"seed": 1.5}, RequestError, "seed is 1.5"),

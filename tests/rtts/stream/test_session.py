@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.session import Session
 from rtts.testing import FakeEngine
 
-from .helpers import FRAME, TEXT, check_spans, in_loop, offline, speak, until_done
+from .helpers import FRAME, TEXT, check_spans, in_loop, offline, speak, threads, until_done
 
 # -- events and turns --------------------------------------------------------------------------
 
@@ -276,6 +277,50 @@ async def test_bad_voices_and_seeds_are_refused_at_once() -> None:
             pass
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"config": {"ramp": "fixed"}}, "config is dict, expected a StreamConfig"),
+        ({"config": []}, "config is list"),
+        ({"text_layout": "both"}, "text_layout is 'both', expected 'streaming', 'full' or None"),
+    ],
+)
+@in_loop
+async def test_other_unfit_arguments_are_refused_at_once(arguments: dict[str, Any], line: str) -> None:
+    async with Tts(FakeEngine(), max_sessions=1) as tts:
+        with pytest.raises(RequestError, match=line):
+            tts.session(**arguments)
+        async with tts.session():
+            pass
+
+
+@pytest.mark.parametrize("number", [0, -1, True, 1.5, "2", None])
+def test_max_sessions_is_a_number(number: Any) -> None:
+    with pytest.raises(RequestError, match=r"max_sessions is .*, expected an integer from 1 on"):
+        Tts(FakeEngine(), max_sessions=number)
+    assert threads() == []
+
+
+def test_a_session_needs_a_loop() -> None:
+    tts = Tts(FakeEngine(), max_sessions=1)
+    with pytest.raises(RequestError, match="a session needs a running event loop"):
+        tts.session()
+    asyncio.run(tts.aclose())
+
+
+@in_loop
+async def test_another_thread_is_told_how_to_reach_the_session() -> None:
+    async with Tts(FakeEngine()) as tts, tts.session() as session:
+
+        async def elsewhere() -> None:
+            await session.interrupt()
+
+        for call in (lambda: session.feed("Hello."), session.end, lambda: asyncio.run(elsewhere())):
+            with pytest.raises(RequestError, match=r"in the event loop that opened it.*call_soon_threadsafe"):
+                await asyncio.to_thread(call)
+        assert not session.pending
+
+
 @in_loop
 async def test_seats() -> None:
     async with Tts(FakeEngine(), max_sessions=2) as tts:
@@ -372,6 +417,26 @@ async def test_a_failing_iterator_is_told_and_what_it_gave_is_spoken() -> None:
         assert closed == [True]
 
 
+async def late() -> AsyncIterator[str]:
+    await asyncio.sleep(60)
+    yield "Too late."
+
+
+@in_loop
+async def test_whoever_waits_is_told_of_an_iterator_that_fails_at_once() -> None:
+    async with Tts(FakeEngine()) as tts, tts.session() as session:
+        task = asyncio.create_task(count(session))
+        with pytest.raises(ConnectionError, match="refused"):
+            await session.speak(tokens(ConnectionError("refused")))
+        assert await asyncio.wait_for(task, 60) == 0
+
+        task = asyncio.create_task(count(session))
+        speaking = asyncio.create_task(session.speak(late()))
+        await asyncio.sleep(0)
+        speaking.cancel()
+        assert await asyncio.wait_for(task, 60) == 0
+
+
 @in_loop
 async def test_a_piece_that_is_no_text_ends_the_turn_too() -> None:
     closed = list[bool]()
@@ -405,6 +470,59 @@ async def test_an_interrupted_speak_feeds_nothing_more() -> None:
         session.end()
         assert await count(session) == FRAME * len("A new turn.")
     assert "".join(engine.spoken).count("stale") == 0
+
+
+@in_loop
+async def test_nothing_of_an_iterator_that_goes_on_reaches_the_next_turn() -> None:
+    engine, gone = FakeEngine(), asyncio.Event()
+
+    async def stubborn() -> AsyncIterator[str]:
+        yield "Old. "
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        await gone.wait()
+        yield "Stale. "
+
+    async with Tts(engine) as tts, tts.session() as session:
+        speaking = asyncio.create_task(session.speak(stubborn()))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await session.interrupt()
+        session.feed("New. ")
+        gone.set()
+        await speaking
+        session.end()
+        await count(session)
+        assert engine.spoken[-1] == "New."
+
+
+@pytest.mark.parametrize("call", ["interrupt", "aclose"])
+@in_loop
+async def test_an_iterator_may_end_its_own_turn(call: str) -> None:
+    async with Tts(FakeEngine()) as tts, tts.session() as session:
+
+        async def llm() -> AsyncIterator[str]:
+            yield "One. "
+            await getattr(session, call)()
+            yield "Two. "
+
+        await session.speak(llm())
+        assert not session.pending
+
+
+@in_loop
+async def test_an_iterator_that_never_waits_lets_others_run() -> None:
+    async def endless() -> AsyncIterator[str]:
+        for _ in range(1000):  # would be endless
+            yield "word "
+        raise AssertionError("nobody else has run")
+
+    async with Tts(FakeEngine()) as tts, tts.session() as session:
+        speaking = asyncio.create_task(session.speak(endless()))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await session.interrupt()
+        await speaking
 
 
 @in_loop
@@ -498,6 +616,9 @@ async def test_one_sink_at_a_time() -> None:
         session.detach(second)  # not the one that is attached
         with pytest.raises(RequestError, match="the session has a sink"):
             session.attach(second)
+        for other in (None, object(), np.zeros(1)):
+            with pytest.raises(RequestError, match="expected a PlaybackBuffer"):
+                session.attach(other)  # type: ignore[arg-type]
         session.detach(first)
         session.attach(second)
         assert session.buffer is second
