@@ -67,9 +67,12 @@ class Model:
         config, precision = manifest.config, manifest.precision
         talker = config.talker
         self.tables = Tables(tables, self._net(TEXT_PROJECTION, precision, threads.ar), talker)
-        attention = self._net(TALKER_ATTENTION, precision, threads.ar)
-        self.talker = Talker(self._net(TALKER, precision, threads.ar), attention, talker)
-        self.predictor = Predictor(self._net(PREDICTOR, precision, threads.ar), talker, self.tables)
+        # int8 products are exact for a row in any company. The rest has to be, too: a last bit of difference would tip
+        # roundings, and then codes. Products of floats differ by last bits anyway, and gain from packing.
+        packing = precision != "int8"
+        attention = self._net(TALKER_ATTENTION, precision, threads.ar, packing)
+        self.talker = Talker(self._net(TALKER, precision, threads.ar, packing), attention, talker)
+        self.predictor = Predictor(self._net(PREDICTOR, precision, threads.ar, packing), talker, self.tables)
         decoder = self._net(CODEC_DECODER, precision, threads.codec)
         self.codec = CodecDecoder(decoder, config.codec, tables.with_prefix("codec."))
         self.tokenizer = Tokenizer.from_dir(path / TOKENIZER_FOLDER)
@@ -111,8 +114,8 @@ class Model:
             pages.collapse_in_background()
         return model
 
-    def _net(self, stem: str, precision: Precision, threads: int) -> Net:
-        return Net(self.path / stem, precision=precision, threads=threads)
+    def _net(self, stem: str, precision: Precision, threads: int, packing: bool = True) -> Net:
+        return Net(self.path / stem, precision=precision, threads=threads, packing=packing)
 
     @property
     def sample_rate_hz(self) -> int:

@@ -63,13 +63,17 @@ EMPTY = Handle(ncnn.Mat())
 class Net:
     """One loaded graph. Runs are independent, so several threads may run one net at the same time."""
 
-    def __init__(self, stem: Path, *, precision: Precision = "fp32", threads: int = 1) -> None:
+    def __init__(
+        self, stem: Path, *, precision: Precision = "fp32", threads: int = 1, packing: bool = True
+    ) -> None:
         """Load ``stem.param`` and ``stem.bin``.
 
         Args:
             stem: path without suffix.
             precision: how weights are kept and multiplied; must be the one that the graph was written with.
             threads: number of threads of every run.
+            packing: ncnn may lay out four or eight rows side by side. Without, a row is computed in the same order
+                whatever stands beside it.
 
         Raises:
             ModelError: a file is absent or ncnn refuses it.
@@ -81,6 +85,7 @@ class Net:
         option.num_threads = threads
         option.use_vulkan_compute = False
         option.lightmode = True
+        option.use_packing_layout = packing
         # fp16 arithmetic loses accuracy where it exists; fp16 storage is what precision="fp16" asks for.
         option.use_fp16_arithmetic = False
         option.use_fp16_packed = False

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.config import TransformerConfig
-from rtts_engine.positions import MASKED, causal_mask, rope_frequencies, rope_tables
+from rtts_engine.positions import causal_mask, rope_frequencies, rope_tables
 from rtts_engine.runtime import EMPTY, Feed, Handle, Net, owned
 
 F32 = npt.NDArray[np.float32]
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -37,28 +36,15 @@ class Stack:
         self._past_names = [f"p{kind}{i}" for i in self._layers for kind in "kv"]
         self._cache_names = [f"c{kind}{i}" for i in self._layers for kind in "kv"]
 
-    def positions(self, start: int, rows: int) -> dict[str, Handle]:
-        """What a run is fed besides its rows, for one stream of which the last row is wanted.
+    def positions(self, start: int, rows: int, streams: int = 1) -> dict[str, Handle]:
+        """What a run is fed besides its rows, of which those of the last position are wanted.
 
-        It depends on positions only; a caller whose positions recur may keep it.
+        It depends on positions only; a caller whose positions recur may keep it. ``streams``: rows at each position,
+        for ``run_lockstep``.
         """
-        pick = np.zeros((1, rows), np.float32)
-        pick[0, -1] = 1
-        return self._feeds(np.arange(start, start + rows), causal_mask(rows, start), pick)
-
-    def side_by_side(self, start: int, end: int, streams: int) -> dict[str, Handle]:
-        """The same for a run over positions ``start`` to ``end`` where each has one row of every stream.
-
-        All rows share a cache, and a row sees those of its own stream alone. The rows of the last position are wanted.
-        """
-        position, stream = (axis.reshape(-1) for axis in np.indices((end, streams)))
-        new = slice(start * streams, None)
-        seen = (stream[new, None] == stream) & (position[new, None] >= position)
-        pick = np.eye(streams, (end - start) * streams, (end - start - 1) * streams)
-        return self._feeds(position[new], np.where(seen, np.float32(0), MASKED), pick)
-
-    def _feeds(self, positions: I64, mask: F32, pick: npt.ArrayLike) -> dict[str, Handle]:
-        cos, sin = rope_tables(positions, self._frequencies)
+        cos, sin = rope_tables(np.repeat(np.arange(start, start + rows), streams), self._frequencies)
+        pick = np.eye(streams, rows * streams, (rows - 1) * streams, dtype=np.float32)
+        mask = causal_mask(rows, start)
         return {"mask": owned(mask), "cos": owned(cos), "sin": owned(sin), "pick": owned(pick)}
 
     def run(
@@ -83,6 +69,42 @@ class Stack:
             feeds, outputs, self._cache_names, opaque=True, cache_capacity=capacity if not state.caches else 0
         )
         state.position += count
+        return arrays
+
+    def run_lockstep(
+        self,
+        state: StackState,
+        rows: F32,
+        streams: int,
+        outputs: list[str],
+        *,
+        positions: dict[str, Handle],
+        capacity: int = 0,
+    ) -> list[F32]:
+        """``run`` for streams that began together and stay at one position, with one state for all.
+
+        ``rows`` (n x streams, width): the rows of all streams at the first of n positions, then at the second. To the
+        attention, more streams are more heads: each is computed as it is alone, to the last bit.
+        """
+        if streams == 1:
+            return self.run(state, rows, outputs, positions=positions, capacity=capacity)
+        run = self._net.start()
+        run.feed({"x": rows} | {name: positions[name] for name in ("cos", "sin", "pick")})
+        past = state.caches or [EMPTY] * len(self._past_names)
+        caches: list[Handle] = []
+        for i in self._layers:
+            attention = self._net.start(cache_capacity=0 if state.caches else capacity)
+            attention.feed({"mask": positions["mask"], f"pk{i}": past[2 * i], f"pv{i}": past[2 * i + 1]})
+            for kind in "qkv":
+                joined = run.array(f"{kind}{i}")  # (heads, n x streams, head_dim)
+                heads, count, size = joined.shape
+                apart = joined.reshape(heads, count // streams, streams, size).transpose(2, 0, 1, 3)
+                attention.feed({f"{kind}{i}": apart.reshape(streams * heads, count // streams, size)})
+            run.feed({f"a{i}": attention.array(f"a{i}").reshape(len(rows), -1)})
+            caches += [attention.state(f"c{kind}{i}", opaque=True) for kind in "kv"]
+        arrays = [run.array(name) for name in outputs]
+        state.caches = caches
+        state.position += len(rows) // streams
         return arrays
 
     def step_together(self, states: Sequence[StackState], rows: F32, outputs: list[str]) -> list[F32]:

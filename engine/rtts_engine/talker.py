@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.config import TalkerConfig
-from rtts_engine.runtime import Handle, Net
+from rtts_engine.runtime import Handle, Net, not_finite
 from rtts_engine.stack import Stack, StackState
 from rtts_engine.tables import Tables
 
@@ -94,17 +94,19 @@ class Predictor:
         count = len(first_codes)
         positions = self._positions.get(count)
         if positions is None:
-            positions = [self._stack.side_by_side(0, 2, count)]
-            positions += [self._stack.side_by_side(s + 1, s + 2, count) for s in range(1, self._groups - 1)]
+            positions = [self._stack.positions(0, 2, count)]
+            positions += [self._stack.positions(s + 1, 1, count) for s in range(1, self._groups - 1)]
             self._positions[count] = positions
         codes = np.empty((count, self._groups), np.int32)
         codes[:, 0] = first_codes
         rows = np.concatenate([hidden, self._tables.codec(first_codes)])
         state = StackState()
         for s in range(self._groups - 1):
-            (logits,) = self._stack.run(
-                state, rows, [f"logits{s}"], positions=positions[s], capacity=self._groups * count
+            (logits,) = self._stack.run_lockstep(
+                state, rows, count, [f"logits{s}"], positions=positions[s], capacity=self._groups
             )
+            if not np.isfinite(logits).all():
+                raise not_finite("the code predictor's output")
             chosen = [pick(s + 1, scores) for pick, scores in zip(choose, logits, strict=True)]
             codes[:, s + 1] = chosen
             if s < self._groups - 2:

@@ -18,6 +18,7 @@ from rtts_engine.model import Model
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings, SpeechRequest
 from rtts_engine.sampling import Sampling
+from rtts_engine.talker import Choose
 
 from .conftest import Models
 
@@ -87,16 +88,46 @@ def test_joining_and_leaving_at_any_frame(model: Model, seed: int) -> None:
         np.testing.assert_array_equal(np.array(got[i]).reshape(-1, 16), want[: len(got[i])])
 
 
-@pytest.mark.parametrize("precision", ["fp16", "bf16", "int8"])
-def test_other_precisions_run_together(models: Models, tmp_path: Path, precision: Precision) -> None:
-    """Products of more rows round differently in 16 bits: the first frames agree, all are frames."""
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_sixteen_bits_run_together(models: Models, tmp_path: Path, precision: Precision) -> None:
+    """Products of more rows round differently there: the first frames agree, all are frames."""
     model = Model.load(convert(models.checkpoint("tiny", "voice_design"), tmp_path / "m", precision))
     want = np.array([alone(model, i, 4, greedy=True) for i in range(4)])
     streams = [stream_of(model, i, 4, greedy=True) for i in range(4)]
     got = np.array([next_frames(streams) for _ in range(4)]).transpose(1, 0, 2)
     assert got.shape == want.shape
-    agreement = (got == want).mean()
-    assert agreement == 1.0 if precision == "int8" else agreement > 0.5
+    assert (got == want).mean() > 0.5
+
+
+def test_int8_is_the_same_to_the_last_bit(models: Models, tmp_path: Path) -> None:
+    """A difference in the last bit would tip roundings, and codes would depend on the company."""
+    model = Model.load(convert(models.checkpoint("tiny17", "base"), tmp_path / "m", "int8"))
+    rng = np.random.default_rng(2)
+    width = model.tables.hidden_size
+    for count in (2, 5, 8):
+        prompts = [rng.normal(0, 0.3, (3 + 5 * i, width)).astype(np.float32) for i in range(count)]
+        rows = rng.normal(0, 0.3, (count, width)).astype(np.float32)
+        apart = [model.talker.prefill(prompt)[0] for prompt in prompts]
+        joint = [model.talker.prefill(prompt)[0] for prompt in prompts]
+        outputs = model.talker.step_together(joint, rows)
+        for output, state, row in zip(outputs, apart, rows, strict=True):
+            want = model.talker.step(state, row)
+            np.testing.assert_array_equal(output.hidden, want.hidden)
+            np.testing.assert_array_equal(output.logits, want.logits)
+        heard: dict[str, list[np.ndarray]] = {"apart": [], "joint": []}
+
+        def choose(who: str, heard: dict[str, list[np.ndarray]] = heard) -> Choose:
+            return lambda _, logits: (heard[who].append(logits.copy()), int(np.argmax(logits)))[1]
+
+        hidden = np.stack([output.hidden for output in outputs])
+        codes = model.predictor.frames(hidden, [1] * count, [choose("joint")] * count)
+        want_codes = [model.predictor.frame(row, 1, choose("apart")) for row in hidden]
+        np.testing.assert_array_equal(codes, want_codes)
+        # Together they come codebook by codebook, apart stream by stream.
+        np.testing.assert_array_equal(
+            np.array(heard["joint"]).reshape(15, count, -1).transpose(1, 0, 2),
+            np.array(heard["apart"]).reshape(count, 15, -1),
+        )
 
 
 def test_a_failure_ends_one_stream(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
