@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.codec import CodecDecoder
+from rtts_engine.errors import CheckpointError
 from rtts_engine.graph.codec_decoder import codec_tables, quantised_convs, write_codec_decoder
 from rtts_engine.runtime import Net
 
@@ -26,6 +27,9 @@ def codec_ranges(checkpoint: Checkpoint, folder: Path) -> dict[str, float]:
     Args:
         checkpoint: the open checkpoint.
         folder: room for the fp32 decoder while this runs.
+
+    Raises:
+        CheckpointError: a tensor is missing, or the decoder's values are not finite.
     """
     config = checkpoint.config.codec
     with tempfile.TemporaryDirectory(dir=folder, prefix=".calibration") as work:
@@ -34,6 +38,12 @@ def codec_ranges(checkpoint: Checkpoint, folder: Path) -> dict[str, float]:
         decoder = CodecDecoder(Net(stem), config, tables)
     codes = calibration_codes(config.decoder.codebook_size, config.decoder.num_quantizers)
     found = decoder.input_ranges(codes, quantised_convs(config.decoder))
+    for name, value in found.items():
+        if not np.isfinite(value):
+            raise CheckpointError(
+                f"{checkpoint.path}: the codec decoder's values are {value} at {name!r}; its weights are damaged, "
+                "download the checkpoint again"
+            )
     return {name: max(value, 1e-6) for name, value in found.items()}
 
 

@@ -165,7 +165,9 @@ class CodecDecoder:
             run = self._net.start()
             run.feed(self._inputs(state, rows) | state.handles)
             for name in names:
-                found[name] = max(found[name], float(np.abs(run.array(name + INPUT)).max()))
+                found[name] = float(
+                    np.maximum(found[name], np.abs(run.array(name + INPUT)).max())
+                )  # NaN stays
             state.handles = {name: run.state(name + NEXT, opaque=False) for name in self._names}
             state.frames += len(rows)
         return found

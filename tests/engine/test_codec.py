@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from rtts_engine import calibrate
 from rtts_engine.calibrate import codec_ranges
 from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.codec import MAX_RUN_FRAMES, CodecDecoder
@@ -398,6 +399,16 @@ def test_ranges_are_those_of_the_inputs(source: Checkpoint, decoder: CodecDecode
         decoder.decode(state, row[None])
         largest = max(largest, float(np.abs(to_numpy(state.handles["conv_in"])).max()))
     assert more["conv_in"] == pytest.approx(largest, rel=1e-4)
+
+
+def test_values_that_overflow_are_no_ranges(
+    source: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = codec_tables(source)
+    monkeypatch.setattr(calibrate, "codec_tables", lambda _: {BOOKS: original[BOOKS] * np.float32(1e38)})
+    message = r"values are (nan|inf) at 'conv_in'; its weights are damaged"
+    with np.errstate(all="ignore"), pytest.raises(CheckpointError, match=message):
+        codec_ranges(source, tmp_path)
 
 
 def test_initial_states_belong_to_known_states(source: Checkpoint, tmp_path: Path) -> None:
