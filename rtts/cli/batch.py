@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,15 +74,13 @@ def batch(
 ) -> None:
     """Speak every line of FILE to DIR/0001.wav and so on; what is there already is kept."""
     raw = _read(file)
-    try:
-        output.mkdir(exist_ok=True)
-    except OSError as error:
-        raise AudioError(f"{output}: no folder for the sounds can be made here ({error.strerror})") from None
+    _check_folder(output)
 
     from rtts.batch import speak_all
     from rtts.cli.display import progress
     from rtts.cli.loading import load
     from rtts.speech import manner
+    from rtts.stream.config import reads_words
     from rtts_engine.request import Settings
     from rtts_engine.sampling import Sampling
 
@@ -91,6 +91,9 @@ def batch(
     manifest = loaded.manifest
     speaker = _contents(Path(voice)) if voice is not None and voice.endswith(".safetensors") else voice
     words: Verbalise = "auto" if verbalise is None else verbalise
+    # What no line can be spoken with is refused here: an earlier run's work is not given up for it.
+    reads_words(manifest.config.text_normalization, words, how.language)
+    loaded.prompts.plan("a", how)
     alike = [
         words,
         manifest.source_sha256,
@@ -102,6 +105,7 @@ def batch(
         greedy,
         max_frames,
     ]
+    _make(output)
     done = _Manifest(output / MANIFEST)
     lines = list(_lines(raw, alike, done))
     todo = [line for line in lines if not done.has(line)]
@@ -127,6 +131,25 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise TextError(f"{file}: cannot be read ({error.strerror}); give a text file") from None
+
+
+def _check_folder(output: Path) -> None:
+    """Refuse what can be known to be no place for the sounds before a model is loaded."""
+    folder = output if output.exists() else output.absolute().parent
+    if not folder.is_dir():
+        why = os.strerror(errno.ENOTDIR if folder.exists() else errno.ENOENT)
+    elif not os.access(folder, os.W_OK):
+        why = os.strerror(errno.EACCES)
+    else:
+        return
+    raise AudioError(f"{output}: no folder for the sounds ({why}); give one that can be made or written")
+
+
+def _make(output: Path) -> None:
+    try:
+        output.mkdir(exist_ok=True)
+    except OSError as error:
+        raise AudioError(f"{output}: no folder for the sounds can be made here ({error.strerror})") from None
 
 
 def _contents(voice: Path) -> str:

@@ -97,7 +97,36 @@ def test_what_is_no_file_and_no_folder(tmp_path: Path, capfd: pytest.CaptureFixt
     file = write(tmp_path, "One.\n")
     assert main(["batch", str(file), "-o", str(file)]) == 1
     assert "no folder for the sounds" in capfd.readouterr().err
+    assert main(["batch", str(file), "-o", str(tmp_path / "no" / "out")]) == 1
+    assert "out: no folder for the sounds (No such file or directory)" in capfd.readouterr().err
     assert main(["batch", str(file), "-o", str(tmp_path / "out"), "--batch-size", "65"]) == 2
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "line"),
+    [
+        (["--voice", "nobody"], 1, "speaker 'nobody' is unknown"),
+        (["--language", "klingon"], 2, "language 'klingon' is unknown"),
+        (["--language", "german", "--verbalise"], 2, "verbalise writes English words"),
+        (["--voice", "no.safetensors"], 1, "no such voice file"),
+        (["--model", "nope"], 1, "nope: no such model"),
+    ],
+)
+def test_what_no_line_can_be_spoken_with_changes_nothing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], options: list[str], status: int, line: str
+) -> None:
+    file, out = write(tmp_path, "One.\nTwo.\n"), tmp_path / "out"
+    command = ["batch", str(file), "-o", str(out), *OPTIONS]
+    assert main([*command, *options]) == status
+    err = capfd.readouterr().err
+    assert line in err
+    assert err.count("\n") == 1
+    assert not out.exists()
+    assert main(command) == 0
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    assert main([*command, *options]) == status
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
 
 
 def test_a_long_text_is_spoken_by_sentences(shipped: Model) -> None:
