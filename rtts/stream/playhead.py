@@ -19,14 +19,19 @@ class Playhead:
         self.taken = 0
         """Taken by the consumer."""
         self._attached = False
+        self._left = (0, 0)
+        """What was played, and what was taken, when the last sink was detached."""
         self._turns: list[Turn] = []
         """Turns that may not be played to their end yet, and the latest one."""
         self._underruns = 0
 
     @property
     def played(self) -> int:
-        """Up to where it was heard; for all that is known without a buffer, a chunk that was taken was."""
-        return self.taken if self.buffer is None else round(self.buffer.played_s * SAMPLE_RATE_HZ)
+        """Up to where it was heard; for all that is known without a sink, a chunk that was taken was."""
+        played, taken = self._left
+        if self._attached and self.buffer is not None:
+            return max(played, round(self.buffer.played_s * SAMPLE_RATE_HZ))
+        return self.taken if self.taken > taken else played
 
     @property
     def underruns(self) -> int:
@@ -41,8 +46,9 @@ class Playhead:
         self.buffer = buffer
 
     def detach(self, buffer: PlaybackBuffer) -> None:
-        """Another sink may be attached; until then what this one played counts."""
-        if buffer is self.buffer:
+        """Another sink may be attached; what this one played counts until something is taken or played without it."""
+        if buffer is self.buffer and self._attached:
+            self._left = (self.played, self.taken)
             self._attached = False
 
     def begin(self, turn: Turn) -> None:

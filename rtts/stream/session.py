@@ -239,6 +239,8 @@ class Session:
     def detach(self, buffer: PlaybackBuffer) -> None:
         """The sink with this buffer takes no more; another one may be attached. What was played is remembered."""
         self._playhead.detach(buffer)
+        if buffer is self._desk.buffer:
+            self._desk.buffer = None
 
     async def interrupt(self) -> Heard:
         """End the turn now: nothing more of it is generated, handed out or played. Returns what was heard of it."""

@@ -624,6 +624,37 @@ async def test_one_sink_at_a_time() -> None:
         assert session.buffer is second
 
 
+@pytest.mark.parametrize("then", ["nothing", "another sink", "an iteration"])
+@in_loop
+async def test_what_was_heard_when_the_sink_is_gone(then: str) -> None:
+    """Regression: what was taken without a sink, or with another one, was measured by the sink that had gone."""
+    text = "Hello there my friend. This is said by someone else."
+    async with Tts(FakeEngine()) as tts, tts.session(seed=1, config=StreamConfig(chunk_frames=1)) as session:
+        first, second = PlaybackBuffer(), PlaybackBuffer()
+        session.attach(first)
+        session.feed(text)
+        session.end()
+        chunks = aiter_chunks(session)
+        for _ in range(12):
+            first.push(await anext(chunks))
+        first.pull(6 * FRAME)
+        session.detach(first)
+        assert session._desk.buffer is None
+        heard = 6
+        if then == "another sink":
+            session.attach(second)
+            assert session._playhead.played == 6 * FRAME
+            second.push(await anext(chunks))
+            second.pull(FRAME)
+            heard = 13
+        elif then == "an iteration":
+            await anext(chunks)
+            heard = 13
+        assert await session.interrupt() == Heard(
+            "Hello there my friend. "[: 6 if heard == 6 else 12], pytest.approx(heard * 0.08)
+        )
+
+
 # -- interrupt ---------------------------------------------------------------------------------
 
 
