@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rtts.errors import RuntimeSetupError
+from rtts_engine.files import atomic_path
 
+FORMATS = (".png", ".svg", ".pdf")
 STEPS = ("sentence_ms", "prefill_ms", "frame_ms", "pcm_ms", "chunk_ms", "sink_ms")
 LABELS = ("first sentence", "prompt read", "first frame", "first samples", "handed out", "at the sink")
 
@@ -53,9 +55,7 @@ def latency(result: dict[str, Any], path: Path) -> None:
     name = next((name for name in result["examples"] if name.startswith("20 tokens")), None)
     if name is not None:
         _timeline(bottom, name, result["examples"][name])
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    _save(plt, figure, path)
 
 
 def _timeline(axes: Any, name: str, run: dict[str, Any]) -> None:
@@ -116,9 +116,7 @@ def barge_in(result: dict[str, Any], path: Path) -> None:
     axes.set_yticks(range(len(stages)), names)
     axes.invert_yaxis()
     axes.set_xlabel("ms from the onset of the user's voice")
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    _save(plt, figure, path)
 
 
 def _bars(
@@ -131,6 +129,12 @@ def _bars(
         axes.axhline(bar, color="C1", linestyle=":")
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
+    _save(plt, figure, path)
+
+
+def _save(plt: Any, figure: Any, path: Path) -> None:
+    """Complete or not at all."""
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, dpi=110, format=path.suffix[1:].lower())
     plt.close(figure)

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from rtts.cli.options import Debug, Model, Threads
-from rtts.errors import AudioError, StoreError
+from rtts.cli.options import Debug, Model, Threads, check_target
+from rtts.errors import RequestError, StoreError
 
 Name = Literal["latency", "throughput", "codec", "barge-in"]
 
@@ -35,9 +35,13 @@ def bench(
     from rtts_engine.files import reason
 
     for path in (json_, plot):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise AudioError(f"{path.parent}: no such folder; make it first")
+        if path is not None:
+            check_target(path)
     if plot is not None:
+        if plot.suffix.lower() not in plots.FORMATS:
+            raise RequestError(f"--plot {plot}: the file's name must end with {' or '.join(plots.FORMATS)}")
+        if json_ is not None and json_.absolute() == plot.absolute():
+            raise RequestError(f"--json and --plot both name {plot}; give two files")
         plots.pyplot()
     result = run(name, load(model, threads), quick=quick)
     try:
@@ -46,4 +50,4 @@ def bench(
         if plot is not None:
             PLOTS[name](result, plot)
     except OSError as error:
-        raise StoreError(f"{error.filename or json_}: cannot be written ({reason(error)})") from None
+        raise StoreError(f"{error.filename or json_ or plot}: cannot be written ({reason(error)})") from None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import rtts
+from rtts.errors import AudioError
+from rtts_engine import files
 
 MAX_THREADS = 256
 
@@ -58,3 +61,13 @@ Threads = Annotated[
     str | None,
     typer.Option("--threads", callback=_threads, metavar="AR,CODEC", help="Threads of the two stages."),
 ]
+
+
+def check_target(path: Path) -> None:
+    """Refuse a file that cannot be written before anything is computed."""
+    if not path.parent.is_dir():
+        raise AudioError(f"{path.parent}: no such folder; make it first")
+    try:
+        files.check_target(path)
+    except OSError as error:
+        raise AudioError(f"{path}: cannot be written ({files.reason(error)})") from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from rtts.cli.options import Debug, Model, Threads
+from rtts.cli.options import Debug, Model, Threads, check_target
 from rtts.errors import AudioError, RequestError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def say(
     limit = _frame_limit(max_frames, max_seconds)
     sinks, plays = _sinks(output, play, stream)
     if codes is not None:
-        _check_target(codes)
+        check_target(codes)
         if output is not None and codes.absolute() == Path(output).absolute():
             raise RequestError(f"-o and --codes both name {codes}; give two files")
 
@@ -289,7 +289,7 @@ def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bo
         suffixes = (".wav",) if stream else tuple(FORMATS)
         if path.suffix.lower() not in suffixes:
             raise RequestError(f"-o {output}: the file's name must end with {' or '.join(suffixes)}")
-        _check_target(path)
+        check_target(path)
         found.append(sinks.growing_file(path) if stream else sinks.whole_file(path))
     missing = None if play or output is not None else sinks.missing_device()
     plays = play or (output is None and missing is None)
@@ -299,18 +299,6 @@ def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bo
     if not found:
         raise RequestError(f"{missing}; or write a file with -o out.wav")
     return found, plays
-
-
-def _check_target(path: Path) -> None:
-    """Refuse a file that cannot be written before anything is computed."""
-    from rtts_engine.files import check_target, reason
-
-    if not path.parent.is_dir():
-        raise AudioError(f"{path.parent}: no such folder; make it first")
-    try:
-        check_target(path)
-    except OSError as error:
-        raise AudioError(f"{path}: cannot be written ({reason(error)})") from None
 
 
 def _frame_limit(max_frames: int | None, max_seconds: float | None) -> int | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
 from rtts import StreamConfig, Tts, cli
-from rtts.bench import barge_in, codec, latency, rig, throughput
+from rtts.bench import barge_in, codec, latency, plots, rig, throughput
+from rtts.bench import run as run_module
 from rtts.bench.run import PLOTS
 from rtts.testing import FakeEngine
 from rtts_engine.model import Model
@@ -108,6 +110,19 @@ def test_the_command_writes_figures_and_a_picture(
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_picture_is_whole_or_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyplot = plots.pyplot()
+
+    def full(self: object, path: Path, **_: object) -> None:
+        Path(path).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pyplot.Figure, "savefig", full)
+    with pytest.raises(OSError, match="No space"):
+        plots.codec({"rows": [{"frames_at_once": 1, "ms_per_frame": 9.0}]}, tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_benchmark_has_a_picture(tmp_path: Path) -> None:
     rows = {
         "throughput": {"rows": [{"sessions": 1, "frames_per_s": 50.0}]},
@@ -139,12 +154,28 @@ def test_every_benchmark_has_a_picture(tmp_path: Path) -> None:
             1,
             "no/such/folder: no such folder; make it first",
         ),
+        (["bench", "codec", "--json", "tests"], 1, "tests: cannot be written (Not a regular file)"),
+        (["bench", "codec", "--plot", "tests"], 1, "tests: cannot be written (Not a regular file)"),
+        (
+            ["bench", "codec", "--plot", "a.bmp"],
+            2,
+            "--plot a.bmp: the file's name must end with .png or .svg",
+        ),
+        (["bench", "codec", "--json", "a.png", "--plot", "a.png"], 2, "both name a.png; give two files"),
         (["bench", "codec", "--threads", "0,1"], 2, "'0,1' is not two numbers from 1 to 256"),
     ],
 )
 def test_mistakes_are_told_before_anything_runs(
-    arguments: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    status: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").mkdir()
+    monkeypatch.setattr(run_module, "run", None)  # nothing may be measured
     assert cli.main(arguments) == status
     (told,) = capsys.readouterr().err.splitlines()
     assert message in told
