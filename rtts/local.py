@@ -212,7 +212,11 @@ class Player:
         self._pump: Pump | None = None
 
     async def __aenter__(self) -> Player:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -225,10 +229,11 @@ class Player:
 
         Raises:
             DeviceError: the device refuses.
+            RequestError: the session has another sink, or is closed.
         """
-        self._speaker.start()
         if self._pump is None:
             self._pump = Pump(self._session, self.buffer)
+        self._speaker.start()
 
     def stop(self) -> None:
         """Hold, until ``start``. The session goes on until its buffers are full.

@@ -15,7 +15,7 @@ import soundfile
 import rtts
 from rtts import local
 from rtts.cli import main
-from rtts.errors import DeviceError, StreamError
+from rtts.errors import DeviceError, RequestError, StreamError
 from rtts.local import Player, Speaker
 from rtts.stream.events import PcmChunk
 from rtts.stream.playback import PlaybackBuffer
@@ -280,6 +280,32 @@ def test_a_bug_in_the_callback_is_not_swallowed(card: FakeDevice) -> None:
     card.options["finished_callback"]()
     assert speaker.error is not None
     assert isinstance(speaker.error.__cause__, TypeError)
+
+
+@pytest.mark.parametrize("why", ["the session has a sink", "the device refuses"])
+def test_a_player_that_does_not_start_lets_go_of_everything(
+    card: FakeDevice, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Regression: a session with another sink left the device open and playing."""
+
+    async def test() -> None:
+        async with rtts.Tts(FakeEngine()) as tts, tts.session() as session:
+            other = PlaybackBuffer()
+            if why == "the session has a sink":
+                session.attach(other)
+            else:
+                monkeypatch.setattr(Speaker, "start", refuse)
+            with pytest.raises((RequestError, DeviceError), match=why):
+                async with Player(session):
+                    pass
+            assert card.calls == ["close"]
+            session.attach(other)  # it is not the player's
+            await asyncio.sleep(0)
+
+    def refuse(speaker: Speaker) -> None:
+        raise DeviceError("the device refuses")
+
+    run(test)
 
 
 def test_a_failed_turn_reaches_drained(card: FakeDevice) -> None:
