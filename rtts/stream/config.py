@@ -88,7 +88,8 @@ class StreamConfig:
     """Write numbers, signs and abbreviations out in English words; ``auto``: for models that only read words."""
     max_utterance_chars: int = 200
     """Longest text of one utterance; a CJK character counts as two. A longer sentence is cut at a clause. In ``token``
-    mode an utterance goes on over sentences: one of half this length ends with its sentence."""
+    mode an utterance goes on over sentences: one of half this length ends with its sentence, one of this length with
+    its word."""
     sentence_gap_s: float = 0.12
     """Silence between two sentences, beyond what the voice itself leaves."""
     max_frames_per_token: int = 16

@@ -124,7 +124,10 @@ class Session:
         self._text_arrived()
 
     def end(self) -> None:
-        """The turn's text is complete. A turn without text is over at once. Ending twice has no effect."""
+        """The turn's text is complete. Ending it again while it is spoken has no effect.
+
+        Where no turn is open (its speech has ended, too), one without text begins and is over at once.
+        """
         self._require_open()
         if self._turn is None:
             self._begin(time.monotonic())
