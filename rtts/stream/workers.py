@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import math
 import os
 import sys
 import threading
@@ -54,6 +55,7 @@ class Workers:
         self._closing = False
         self._turns = 0
         self.ar_cost = FrameCost()
+        """Of a pass of the talker, whatever the number of its rows."""
         self.codec_cost = FrameCost()
         stages: tuple[
             tuple[str, threading.Condition, Callable[[], list[Work]], Callable[[list[Work]], None]], ...
@@ -130,7 +132,8 @@ class Workers:
         ar, codec = self.ar_cost.seconds, self.codec_cost.seconds
         if ar is None or codec is None:
             return None
-        return max(ar, codec) * max(1, sum(stream.busy for stream in list(self._streams)))
+        busy = max(1, sum(stream.busy for stream in list(self._streams)))
+        return max(ar * math.ceil(busy / self._engine.max_rows), codec * busy)
 
     def close(self) -> None:
         """End both threads after the frame they are at. Waits for them."""
@@ -229,12 +232,14 @@ class Workers:
             frames = [utterances[0].next_frame()] if len(ready) == 1 else self._engine.next_frames(utterances)
         except Exception as error:
             frames = [error] * len(ready)
-        seconds = (time.perf_counter() - start) / len(ready)
+        seconds = time.perf_counter() - start
+        if all(job.frames for _, job in ready) and not all(frame is None for frame in frames):
+            self.ar_cost.add(seconds)  # a first frame's time is mostly its prompt's, and an end costs less
         for (stream, job), frame in zip(ready, frames, strict=True):
             if isinstance(frame, Exception):
                 self._fail(stream, job, frame)
             else:
-                self._generated(job, frame, seconds)
+                self._generated(job, frame, seconds / len(ready))
 
     def _prepare(self, job: Job) -> bool:
         """Give a job's utterance the text that has come. False: it has nothing to compute now."""
@@ -276,8 +281,6 @@ class Workers:
         if job.first_frame_s is None:
             job.prefilled_s, job.first_frame_s = utterance.prefilled_s, time.monotonic()
         job.frames += 1
-        if job.frames > 1:  # the first one's time is mostly its prompt's
-            self.ar_cost.add(seconds)
         job.ring.push(frame)
         with self._lock:
             self._codec_work.notify()

@@ -221,6 +221,19 @@ def test_the_next_sentence_comes_along_when_there_is_time(start: Start, lead_s: 
     np.testing.assert_array_equal(np.concatenate(notes.sounds), np.concatenate(expected))
 
 
+def test_the_cost_of_a_frame_is_that_of_a_pass_and_not_of_its_rows(start: Start) -> None:
+    engine = Company()
+    engine.ar_ms = 2.0  # this engine takes its rows one after the other
+    workers = start(engine)
+    notes = [Notes([]) for _ in range(4)]
+    streams = [workers.open(each) for each in notes]
+    together(workers, streams, [[job(letter * 30)] for letter in "abcd"])
+    for each in notes:
+        each.wait()
+    assert workers.ar_cost.seconds is not None
+    assert workers.ar_cost.seconds > 1.5 * 0.002
+
+
 def test_a_row_that_fails_is_alone_in_it(start: Start) -> None:
     engine = Company(fail="b" * 9)
     workers = start(engine)
