@@ -47,11 +47,11 @@ def seeds_of(text: str) -> list[int]:
 
 
 def judged(wanted: list[Clip], archives: Archives, speakers: tuple[str, ...]) -> Iterator[Judged]:
-    """The clips that were made, with their texts."""
+    """The clips of which there are codes at least, with their texts."""
     texts = sentences()
     for clip in wanted:
         record = archives.record(clip)
-        if {"spoken", "measured"} <= record.keys():
+        if "spoken" in record:
             kind, text = texts[clip.line]
             path = archives.of(clip).sound(clip)
             yield Judged(
@@ -63,7 +63,7 @@ def long_term_spectra(made: list[Judged]) -> dict[str, dict[str, float]]:
     """Distance of each row's long-term spectrum from the teacher's, by speaker; seed 0, every ninth line."""
     sums: dict[tuple[str, str], Any] = {}
     for clip in made:
-        if clip.line % MOS_EVERY == 0 and clip.seed == 0:
+        if clip.line % MOS_EVERY == 0 and clip.seed == 0 and clip.path.exists():
             samples = clip.samples()
             if len(samples) > spectra.FFT:
                 key = (clip.row, clip.speaker)
@@ -83,7 +83,7 @@ def keep_samples(made: list[Judged], out: Path) -> list[dict[str, Any]]:
         old.unlink()
     kept = []
     for clip in made:
-        if clip.line in SHOWN_LINES and clip.row in LAYOUTS and clip.seed in (0, 1):
+        if clip.line in SHOWN_LINES and clip.row in LAYOUTS and clip.seed in (0, 1) and clip.path.exists():
             name = f"{clip.line}-{clip.row}-{clip.speaker}.flac"
             shutil.copyfile(clip.path, out / name)
             keys = {"row": clip.row, "speaker": clip.speaker, "seed": clip.seed, "text": clip.text}
@@ -97,7 +97,9 @@ def draw(
     """``figures.png`` and ``spectrograms.png``."""
     out.mkdir(parents=True, exist_ok=True)
     plots.figures(result, made, teacher_s, out / "figures.png")
-    shown = [clip for clip in made if clip.line == SHOWN_LINES[0] and clip.seed in (0, 1)]
+    shown = [
+        clip for clip in made if clip.line == SHOWN_LINES[0] and clip.seed in (0, 1) and clip.path.exists()
+    ]
     shown.sort(key=lambda clip: (clip.speaker_id, ROWS.index(clip.row)))
     panels = [(f"{clip.speaker}, {clip.row}: {clip.text}", clip.samples()) for clip in shown]
     if panels:

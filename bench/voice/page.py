@@ -51,6 +51,7 @@ def page(result: dict[str, Any]) -> str:
             "## Endings",
             tables.ending_table(result),
             _ending_cases(result),
+            _lead(result),
             "## Pace and pitch",
             tables.pace_table(result),
             "## Signal",
@@ -104,6 +105,12 @@ def _ending_cases(result: dict[str, Any]) -> str:
     if not cases:
         return "No utterance was truncated or ran away."
     return tables.table(["layout", "", "text", "speaker, seed", "length"], cases)
+
+
+def _lead(result: dict[str, Any]) -> str:
+    rows = result["signal"].items()
+    parts = [f"{tables.NAMES[row].strip('*')} {own['start_silence_s'] * 1000:.0f} ms" for row, own in rows]
+    return f"Silence before the first sound, which counts as length (median): {', '.join(parts)}."
 
 
 def _codec(result: dict[str, Any]) -> str:

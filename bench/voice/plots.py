@@ -68,7 +68,7 @@ def figures(
             medians = [
                 clip.measured["pitch_median_hz"]
                 for clip in kept[row]
-                if clip.speaker == speaker and clip.measured["pitch_median_hz"]
+                if clip.speaker == speaker and clip.record.get("measured", {}).get("pitch_median_hz")
             ]
             if medians:
                 data.append(medians)

@@ -228,7 +228,11 @@ def worst(clips: Sequence[Judged]) -> list[dict[str, Any]]:
 
 
 def summarise(clips: Sequence[Judged], teacher_s: Mapping[tuple[int, int], float]) -> dict[str, Any]:
-    """All figures that come from clips; arguments as ``utterance_ends``."""
+    """All figures that come from clips; arguments as ``utterance_ends``.
+
+    A clip without a transcript or without measures is left out where those count.
+    """
+    measured = [clip for clip in clips if "measured" in clip.record]
     kinds = [clip.kind for clip in {clip.line: clip for clip in clips}.values()]
     return {
         "sentences": {kind: kinds.count(kind) for kind in recipe.KINDS if kind in kinds},
@@ -237,8 +241,8 @@ def summarise(clips: Sequence[Judged], teacher_s: Mapping[tuple[int, int], float
         "cer": error_rates(clips, recipe.character_errors),
         "wer_against_teacher": against_teacher(clips, recipe.errors),
         "endings": utterance_ends(clips, teacher_s),
-        "pace_and_pitch": pace_and_pitch(clips),
-        "signal": signal(clips),
+        "pace_and_pitch": pace_and_pitch(measured),
+        "signal": signal(measured),
         "worst": worst(clips),
     }
 

@@ -7,15 +7,25 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from bench.voice.clips import CODEC, TEACHER, Clip, Part, Record, References, Studio
+from bench.voice.clips import CODEC, LAYOUTS, TEACHER, Clip, Part, Record, References, Studio
 
 MOS_EVERY = 9
-EARLY = 3
-Job = tuple[Clip, Path, tuple[Part, ...]]
-"""A clip, where its sound is kept, and the parts that its record lacks."""
+TALK_CLIPS = 100
+"""Clips whose codes are one job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Parts of one clip's record, with the place of its sound; or the codes of several, with their folder."""
+
+    clips: tuple[Clip, ...]
+    path: Path
+    parts: tuple[Part, ...] = ()
+
 
 _studio: Studio | None = None
 
@@ -25,9 +35,11 @@ def _open_studio(model: Path, references: Path | None) -> None:
     _studio = Studio(model, references)
 
 
-def _work(job: Job) -> tuple[Clip, Record]:
+def _work(job: Job) -> list[tuple[Clip, Record]]:
     assert _studio is not None
-    return job[0], _studio.work(*job)
+    if not job.parts:
+        return _studio.talk(job.clips, job.path)
+    return [(job.clips[0], _studio.work(job.clips[0], job.path, job.parts))]
 
 
 class Archive:
@@ -35,7 +47,7 @@ class Archive:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder = folder
+        self.folder = folder
         self.records: dict[str, Record] = {}
         log = folder / "records.jsonl"
         if log.exists():
@@ -45,12 +57,12 @@ class Archive:
 
     def sound(self, clip: Clip) -> Path:
         """Where the clip's samples are, or will be."""
-        return self._folder / f"{clip.name}.flac"
+        return self.folder / f"{clip.name}.flac"
 
     def add(self, clip: Clip, record: Record) -> None:
         """Keep parts of a record at once."""
         self.records.setdefault(clip.name, {}).update(record)
-        with (self._folder / "records.jsonl").open("a", encoding="utf-8") as file:
+        with (self.folder / "records.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps({"name": clip.name, "record": record}) + "\n")
 
 
@@ -82,38 +94,41 @@ def wants_mos(clip: Clip, speakers: int) -> bool:
 
 
 def rounds(wanted: Sequence[Clip], seeds: Sequence[int]) -> list[list[Clip]]:
-    """The references, then as many rounds as there are seeds.
+    """The teacher, then as many rounds as there are seeds; the codec comes with the second one.
 
     A round has every line once in each layout, with the seeds taking turns: a run that is cut short has all lines and
     all seeds alike.
     """
     out: list[list[Clip]] = [[] for _ in range(len(seeds) + 1)]
     for clip in wanted:
-        turn = (
-            0 if clip.row in (TEACHER, CODEC) else 1 + (clip.line // 2 + seeds.index(clip.seed)) % len(seeds)
-        )
+        if clip.row == TEACHER:
+            turn = 0
+        elif clip.row == CODEC:
+            turn = min(2, len(seeds))
+        else:
+            turn = 1 + (clip.line // 2 + seeds.index(clip.seed)) % len(seeds)
         out[turn].append(clip)
     return out
 
 
-def in_order(turns: Sequence[Sequence[Clip]], archives: Archives, speakers: int, **how: bool) -> list[Job]:
-    """Jobs of all rounds; the first ``EARLY`` ones are made before anything is heard, for lengths say much already."""
+def talks(wanted: Sequence[Clip], archives: Archives) -> list[Job]:
+    """Jobs for the codes of the model's clips that have none."""
+    missing = [clip for clip in wanted if clip.row in LAYOUTS and "spoken" not in archives.record(clip)]
     return [
-        *needed([clip for turn in turns[: EARLY + 1] for clip in turn], archives, speakers, **how),
-        *(job for turn in turns[EARLY + 1 :] for job in needed(turn, archives, speakers, **how)),
+        Job(tuple(missing[start : start + TALK_CLIPS]), archives.of(missing[start]).folder)
+        for start in range(0, len(missing), TALK_CLIPS)
     ]
 
 
 def needed(
     wanted: Sequence[Clip], archives: Archives, speakers: int, *, mos: bool, measure_again: bool
 ) -> list[Job]:
-    """What is missing, in the order of ``wanted``: first everything but the transcripts, then those."""
+    """What else is missing, in the order of ``wanted``: first everything but the transcripts, then those."""
     makes: list[Job] = []
     hears: list[Job] = []
     for clip in wanted:
-        archive = archives.of(clip)
-        path = archive.sound(clip)
-        known = archive.records.get(clip.name, {}) if path.exists() else {}
+        path = archives.of(clip).sound(clip)
+        known = archives.record(clip) if path.exists() else {}
         parts: list[Part] = []
         if "spoken" not in known:
             parts.append("spoken")
@@ -122,10 +137,16 @@ def needed(
         if mos and wants_mos(clip, speakers) and "mos" not in known:
             parts.append("mos")
         if parts:
-            makes.append((clip, path, tuple(parts)))
+            makes.append(Job((clip,), path, tuple(parts)))
         if "heard" not in known:
-            hears.append((clip, path, ("heard",)))
+            hears.append(Job((clip,), path, ("heard",)))
     return makes + hears
+
+
+def in_order(turns: Sequence[Sequence[Clip]], archives: Archives, speakers: int, **how: bool) -> list[Job]:
+    """All jobs: the codes of every round, because lengths say much already, then round after round."""
+    jobs = [job for turn in turns for job in talks(turn, archives)]
+    return [*jobs, *(job for turn in turns for job in needed(turn, archives, speakers, **how))]
 
 
 def make(
@@ -139,7 +160,7 @@ def make(
     """Do the jobs in their order and keep each result at once; returns how many were left when time was up."""
     if not jobs:
         return 0
-    print(f"{sum(job[2] != ('heard',) for job in jobs)} clips to make, {len(jobs)} steps in all", flush=True)
+    print(f"{len(jobs)} steps", flush=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     start_s = time.monotonic()
     waiting = iter(jobs)
@@ -149,8 +170,8 @@ def make(
         while running:
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
-                clip, record = future.result()
-                archives.of(clip).add(clip, record)
+                for clip, record in future.result():
+                    archives.of(clip).add(clip, record)
                 done += 1
                 spent_s = time.monotonic() - start_s
                 if done % 100 == 0 or done == len(jobs):

@@ -1,4 +1,4 @@
-"""Word error rate of spoken held-out sentences during the training; `python -m bench.voice` judges the finished voice."""
+"""Word error rate of spoken held-out sentences during the training; `python -m bench.voice` judges a finished voice."""
 
 import logging
 from pathlib import Path
