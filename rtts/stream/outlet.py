@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
+from rtts.errors import RequestError
 from rtts.stream.playback import FADE_SAMPLES, SAMPLE_RATE_HZ, PlaybackBuffer
 
 F32 = npt.NDArray[np.float32]
@@ -28,7 +29,13 @@ class Outlet:
     """
 
     def __init__(self, buffer: PlaybackBuffer, rate_hz: int, *, latency_s: float = 0.0) -> None:
-        """``latency_s``: see the attribute."""
+        """``latency_s``: see the attribute.
+
+        Raises:
+            RequestError: ``latency_s`` is no time.
+        """
+        if not isinstance(latency_s, (int, float)) or not 0.0 <= latency_s < math.inf:
+            raise RequestError(f"latency_s is {latency_s!r}, expected seconds from 0 on")
         self._buffer = buffer
         self._rate_hz = rate_hz
         self.latency_s = latency_s

@@ -261,11 +261,13 @@ class Session:
         """Drop what is under way and give the seat at the model back. Closing again has no effect."""
         if self._closed:
             return
-        self._drop("cancelled")
-        self._closed = True
-        self._workers.close_stream(self._stream)
-        self._emit(None)
-        self._changed.set()
+        try:
+            self._drop("cancelled")
+        finally:  # a hook of the sink may have failed
+            self._closed = True
+            self._workers.close_stream(self._stream)
+            self._emit(None)
+            self._changed.set()
 
     # -- turns -------------------------------------------------------------------------------
 

@@ -114,9 +114,11 @@ class Tts:
 
     async def aclose(self) -> None:
         """Close the sessions that are open, and end the threads after the frame they are at."""
-        for session in list(self._sessions):
-            await session.aclose()
-        await asyncio.to_thread(self._workers.close)
+        try:
+            for session in list(self._sessions):
+                await session.aclose()
+        finally:
+            await asyncio.to_thread(self._workers.close)
 
 
 @asynccontextmanager

@@ -168,7 +168,13 @@ class Workers:
                 self._turns += 1
                 for stream, _ in work:
                     stream.served[stage] = self._turns
-            step(work)
+            try:
+                step(work)
+            except (
+                BaseException
+            ) as error:  # a bug, here or in the engine: without this thread nobody is served
+                for stream, job in work:
+                    self._fail(stream, job, error)
 
     @staticmethod
     def _urgency(stage: str, work: Work) -> tuple[float, int]:
@@ -176,7 +182,7 @@ class Workers:
         stream, _ = work
         return round(stream.lead_s(stage), 2), stream.served[stage]
 
-    def _fail(self, stream: Stream, job: Job, error: Exception) -> None:
+    def _fail(self, stream: Stream, job: Job, error: BaseException) -> None:
         with self._lock:
             wanted = job.stop_reason not in ("cancelled", "error")
             if wanted:  # a job that is gone must not take the next turn's with it

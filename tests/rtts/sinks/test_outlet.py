@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 import soxr
 
+from rtts.errors import RequestError
 from rtts.stream.events import PcmChunk
 from rtts.stream.outlet import Outlet
 from rtts.stream.pace import Pacer
@@ -168,3 +172,9 @@ def test_a_long_stall_skips_packets_instead_of_sending_a_burst() -> None:
     number, wait_s = pacer.next(1.006)
     assert number == 51
     assert wait_s == pytest.approx(0.014)
+
+
+@pytest.mark.parametrize("latency_s", [-1.0, math.nan, math.inf, "x", None])
+def test_latency_is_a_time(latency_s: Any) -> None:
+    with pytest.raises(RequestError, match=r"latency_s is .*, expected seconds from 0 on"):
+        Outlet(PlaybackBuffer(), 48000, latency_s=latency_s)

@@ -777,6 +777,22 @@ async def test_closing_the_model_ends_its_sessions() -> None:
 
 
 @in_loop
+async def test_a_hook_that_fails_keeps_neither_the_seat_nor_the_threads() -> None:
+    def fail() -> None:
+        raise RuntimeError("the hook")
+
+    tts = Tts(FakeEngine(), max_sessions=1)
+    for close in (True, False):
+        session, buffer = tts.session(), PlaybackBuffer()
+        buffer.on_interrupt = fail
+        session.attach(buffer)
+        with pytest.raises(RuntimeError, match="the hook"):
+            await (session if close else tts).aclose()
+        assert session.closed
+    assert threads() == []
+
+
+@in_loop
 async def test_an_error_in_the_body_passes_through() -> None:
     async def body() -> None:
         async with Tts(FakeEngine(ar_ms=1)) as tts, tts.session() as session:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
 
 from rtts import StreamConfig
 from rtts.errors import RequestError
+from rtts.stream.engine import Utterance
 from rtts.stream.job import Job, Stream
 from rtts.stream.ring import FrameRing
 from rtts.stream.workers import Workers
@@ -246,6 +247,25 @@ def test_a_row_that_fails_is_alone_in_it(start: Start) -> None:
     np.testing.assert_array_equal(
         np.concatenate(good.sounds), engine.offline("a" * 9, MANNER, Settings(seed=1))
     )
+
+
+@pytest.mark.parametrize("fault", ["a row too few", "exit"])
+def test_a_broken_engine_does_not_end_the_thread(start: Start, fault: str) -> None:
+    class Broken(FakeEngine):
+        def next_frames(self, utterances: Sequence[Utterance]) -> list[np.ndarray | Exception | None]:
+            if fault == "exit":
+                raise SystemExit(3)
+            return super().next_frames(utterances)[1:]
+
+    workers = start(Broken())
+    listeners = [Notes([]), Notes([])]
+    streams = [workers.open(listener) for listener in listeners]
+    for _ in range(2):
+        for stream in streams:
+            workers.submit(stream, job("A longer text, so that both are under way."))
+        for listener in listeners:
+            listener.wait()
+    assert any(listener.cause is not None for listener in listeners)
 
 
 def test_equally_needy_streams_take_turns(start: Start) -> None:
