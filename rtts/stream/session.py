@@ -330,10 +330,10 @@ class Session:
 
     def _sentence(self, job: Job) -> tuple[Turn, Sentence] | None:
         turn = self._turn
-        if turn is None or job.generation != self._generation:
+        if turn is None or job.generation != self._generation or job.index >= len(turn.sentences):
             return None
-        found = [sentence for sentence in turn.sentences if sentence.job is job]
-        return (turn, found[0]) if found else None
+        sentence = turn.sentences[job.index]
+        return (turn, sentence) if sentence.job is job else None
 
     def _on_chunk(self, raw: RawChunk) -> None:
         found = self._sentence(raw.job)
