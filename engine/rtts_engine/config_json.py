@@ -33,6 +33,7 @@ from rtts_engine.config import (
     TransformerConfig,
 )
 from rtts_engine.errors import CheckpointError, ConfigError
+from rtts_engine.files import reason
 
 MODEL_TYPE = "qwen3_tts"
 TOKENIZER_TYPE = "qwen3_tts_tokenizer_12hz"
@@ -120,8 +121,10 @@ def read_json(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file; is this a Qwen3-TTS checkpoint directory?") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({reason(error)})") from None
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}); download the file again") from None
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.errors import CheckpointError
+from rtts_engine.files import reason
 
 F32 = npt.NDArray[np.float32]
 
@@ -107,7 +108,7 @@ def _map_file(path: Path) -> dict[str, Tensor]:
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file; the checkpoint is incomplete") from None
     except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from None
+        raise CheckpointError(f"{path}: cannot be read ({reason(error)})") from None
     length = int.from_bytes(mapped[:8], "little")
     if length > min(size - 8, _MAX_HEADER_BYTES):
         raise CheckpointError(

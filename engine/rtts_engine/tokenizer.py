@@ -18,6 +18,7 @@ from tokenizers import Tokenizer as Backend
 
 from rtts_engine.config_json import read_json
 from rtts_engine.errors import CheckpointError, ConfigError, TextError
+from rtts_engine.files import reason
 
 SplitRule = Literal["qwen2", "mistral"]
 
@@ -305,8 +306,10 @@ def _read_merges(path: Path, vocab: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file; download the tokenizer files again") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error})") from None
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({reason(error)})") from None
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error}); download the file again") from None
     first = 1 if lines[0].startswith("#version") else 0
     parts = ((number, line.split()) for number, line in enumerate(lines[first:], start=first + 1))
     filled = ((number, words) for number, words in parts if words)
