@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.jsonl"
+LOCK = ".batch.lock"
 FAILED = 1
 
 
@@ -106,21 +108,27 @@ def batch(
         max_frames,
     ]
     _make(output)
-    done = _Manifest(output / MANIFEST)
-    lines = list(_lines(raw, alike, done))
-    todo = [line for line in lines if not done.has(line)]
-    name_width = max(4, len(str(raw.count(b"\n") + 1)))
-    with progress("speaking") as report:
-        for count, spoken in enumerate(
-            speak_all(
-                loaded, [line.text for line in todo], how, settings, batch_size=batch_size, verbalise=words
-            ),
-            start=1,
-        ):
-            line = todo[spoken.index]
-            done.add(_entry(line, spoken, output / f"{line.number:0{name_width}}.wav"))
-            report(f"{count} of {len(todo)} lines", count / len(todo))
-    done.finish()
+    with _alone(output):
+        done = _Manifest(output / MANIFEST)
+        lines = list(_lines(raw, alike, done))
+        todo = [line for line in lines if not done.has(line)]
+        name_width = max(4, len(str(raw.count(b"\n") + 1)))
+        with progress("speaking") as report:
+            for count, spoken in enumerate(
+                speak_all(
+                    loaded,
+                    [line.text for line in todo],
+                    how,
+                    settings,
+                    batch_size=batch_size,
+                    verbalise=words,
+                ),
+                start=1,
+            ):
+                line = todo[spoken.index]
+                done.add(_entry(line, spoken, output / f"{line.number:0{name_width}}.wav"))
+                report(f"{count} of {len(todo)} lines", count / len(todo))
+        done.finish()
     print(done.path)
     if done.failed:
         raise typer.Exit(FAILED)
@@ -150,6 +158,29 @@ def _make(output: Path) -> None:
         output.mkdir(exist_ok=True)
     except OSError as error:
         raise AudioError(f"{output}: no folder for the sounds can be made here ({error.strerror})") from None
+
+
+@contextlib.contextmanager
+def _alone(output: Path) -> Iterator[None]:
+    """Two runs at a time would write over each other's sounds."""
+    from filelock import FileLock, Timeout
+
+    path = output / LOCK
+    try:
+        lock = FileLock(path, timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise AudioError(
+            f"{output}: another 'rtts batch' is writing here; wait for it or give another folder"
+        ) from None
+    except OSError as error:
+        raise AudioError(f"{path}: cannot be written ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.release()
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _contents(voice: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from filelock import FileLock
 
 import rtts
 from rtts import batch as batch_module
@@ -127,6 +128,17 @@ def test_what_no_line_can_be_spoken_with_changes_nothing(
     before = {path: path.read_bytes() for path in out.iterdir()}
     assert main([*command, *options]) == status
     assert {path: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_one_run_at_a_time(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file, out = write(tmp_path, "One.\n"), tmp_path / "out"
+    out.mkdir()
+    with FileLock(out / ".batch.lock"):
+        assert main(["batch", str(file), "-o", str(out), *OPTIONS]) == 1
+    assert "out: another 'rtts batch' is writing here; wait for it" in capfd.readouterr().err
+    assert [path.name for path in out.iterdir()] in ([], [".batch.lock"])
+    assert main(["batch", str(file), "-o", str(out), *OPTIONS]) == 0
+    assert sorted(path.name for path in out.iterdir()) == ["0001.wav", "manifest.jsonl"]
 
 
 def test_a_long_text_is_spoken_by_sentences(shipped: Model) -> None:
