@@ -122,10 +122,11 @@ async def test_a_call() -> None:
             await asyncio.sleep(0.1)
             pulling.cancel()
         assert TEXT.startswith(interruption.heard.text)
-        assert interruption.commit_s - interruption.first_voice_s < 1.0
-        # One more pull, which holds the fade, and then nothing: 20 ms, and what a busy test machine adds.
+        assert (
+            interruption.first_voice_s < interruption.duck_s <= interruption.commit_s <= interruption.done_s
+        )
         assert buffer.last_sound_s is not None
-        assert buffer.last_sound_s - interruption.done_s < 0.5
+        assert buffer.idle
     finally:
         await user.close()
         await assistant.close()

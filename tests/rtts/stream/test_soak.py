@@ -6,7 +6,6 @@ import asyncio
 import gc
 import os
 import random
-import time
 from pathlib import Path
 
 import numpy as np
@@ -217,29 +216,3 @@ async def test_a_newcomer_is_served_before_those_who_are_ahead() -> None:
         gained = ahead._stream.jobs[0].frames - made if ahead._stream.jobs else 340
         print(f"the one ahead gained {gained} frames beside 20")
         assert gained < 200
-
-
-@in_loop
-async def test_lag_of_the_event_loop() -> None:
-    """Printed, not judged: this machine has other work."""
-    lags: list[float] = []
-    stop = asyncio.Event()
-
-    async def probe() -> None:
-        while not stop.is_set():
-            before = time.perf_counter()
-            await asyncio.sleep(0.001)
-            lags.append((time.perf_counter() - before - 0.001) * 1e3)
-
-    async with Tts(FakeEngine(ar_ms=0.5, codec_ms=0.5)) as tts:
-        probing = asyncio.create_task(probe())
-        sessions = [tts.session(seed=i) for i in range(4)]
-        await asyncio.gather(*(speak(session, TEXT) for session in sessions))
-        stop.set()
-        await probing
-        for session in sessions:
-            await session.aclose()
-    print(
-        f"loop lag: median {np.median(lags):.2f} ms, p99 {np.percentile(lags, 99):.2f} ms, {len(lags)} probes"
-    )
-    assert lags

@@ -213,23 +213,3 @@ async def test_no_text_is_lost_to_an_utterance_that_ended_early(moment: str) -> 
     assert len(spoken.samples) == 6 * FRAME + 2880 + len(late)
     check_spans(spoken, "Hello there, my friend.")
     assert spoken.sentences[1].text_span[0] == len("Hello there")
-
-
-@in_loop
-async def test_text_behind_an_utterance_that_ended_early_is_spoken() -> None:
-    engine = FakeEngine(frames_per_char=40)  # so slow that the cap ends it
-    async with Tts(engine) as tts, tts.session(seed=1, config=CONFIG) as session:
-        session.feed("Hello")
-        chunks = aiter(session)
-        ended = asyncio.get_running_loop().time() + 30
-        while not session._stream.jobs or not session._stream.jobs[0].generated:  # taken to its cap
-            assert asyncio.get_running_loop().time() < ended
-            await anext(chunks)
-            if not session._stream.jobs:
-                break
-        await asyncio.sleep(0.05)
-        session.feed(" you")
-        session.end()
-        rest = [chunk async for chunk in chunks]
-    assert rest
-    assert engine.spoken[-1] == " you"
