@@ -201,7 +201,7 @@ class BargeIn:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        self._release()
+        self._let_go()
         self._emit(None)
 
     # -- inside --------------------------------------------------------------------------------
@@ -218,11 +218,18 @@ class BargeIn:
                 "or attach your own PlaybackBuffer, before listening"
             )
         if buffer is not self._buffer:
+            self._let_go()
             self._buffer = buffer
             if self._echo is not None:
                 buffer.record(RECORD_S)
             self._pulled = buffer.pulled_since(0)[1]
         return buffer
+
+    def _let_go(self) -> None:
+        """The sink has changed, or nobody listens any more: it has its volume back and records nothing."""
+        self._release()
+        if self._buffer is not None and self._echo is not None:
+            self._buffer.record(0.0)
 
     async def _listen(self, source: AsyncIterator[Sound]) -> None:
         try:

@@ -18,7 +18,8 @@ from rtts.cli.sinks import Write
 from rtts.errors import RttsError, TextError
 from rtts.speech import AUDIBLE, Metrics, count_underruns
 from rtts.stream.config import StreamConfig, Verbalise
-from rtts.stream.events import Done, PcmChunk
+from rtts.stream.events import Done, PcmChunk, StopReason
+from rtts.stream.figures import gravest
 from rtts.stream.session import Session
 
 READ_BYTES = 1 << 16
@@ -151,6 +152,14 @@ async def _feed(session: Session, text: AsyncIterator[str], tally: _Tally) -> No
     session.end()
 
 
+def _reason(turns: list[Done]) -> StopReason:
+    """The gravest of all turns; that text stayed away counts only if nothing came after."""
+    last = turns[-1].stop_reason
+    if last not in ("eos", "length_cap", "silence", "stalled"):
+        return last
+    return gravest({turn.stop_reason for turn in turns if turn.stop_reason != "stalled"} | {last})
+
+
 class _Tally:
     """What the figures of ``--json`` need to know."""
 
@@ -187,7 +196,7 @@ class _Tally:
         if ttfa_ms is not None and self._audible is not None:
             audible_ms = ttfa_ms + self._audible / SAMPLE_RATE_HZ * 1e3
         return Metrics(
-            stop_reason="length_cap" if capped or not turns else turns[-1][0].stop_reason,
+            stop_reason="length_cap" if capped or not turns else _reason([turn for turn, _ in turns]),
             frames=frames,
             audio_s=audio_s,
             wall_s=(self._chunks[-1][0] if self._chunks else time.monotonic()) - start_s,

@@ -185,6 +185,8 @@ def say(
         metrics, spoken = _speak_at_once(loaded, request, chunks, sinks)
     if metrics.stop_reason == "length_cap" and limit is None:
         log.warning("stopped after %.1f s, the limit for this text; is it all there?", metrics.audio_s)
+    elif metrics.stop_reason == "silence":
+        log.warning("a sentence went silent or repeated itself and was cut; another --seed may speak it")
     if codes is not None:
         _write_codes(codes, spoken)
     if json_:

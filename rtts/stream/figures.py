@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rtts.stream.events import Metrics, StopReason, Timeline
 from rtts.stream.turn import SAMPLE_RATE_HZ, Turn
 
@@ -11,8 +13,11 @@ _BY_SEVERITY: tuple[StopReason, ...] = ("eos", "length_cap", "stalled", "silence
 def stop_reason(turn: Turn) -> StopReason:
     """Why a turn ended whose jobs all have: the gravest of their reasons."""
     reasons = {sentence.job.stop_reason for sentence in turn.sentences}
-    if turn.stalled:
-        reasons.add("stalled")
+    return gravest(reasons | {"stalled"} if turn.stalled else reasons)
+
+
+def gravest(reasons: Collection[str | None]) -> StopReason:
+    """The one to tell of several; ``eos`` of none."""
     known = [reason for reason in _BY_SEVERITY if reason in reasons]
     return known[-1] if known else "eos"
 

@@ -50,6 +50,7 @@ class PlaybackBuffer:
         self._gain = 1.0
         self._target_gain = 1.0
         self.on_underrun = on_underrun
+        self._watcher: Callable[[float, float], None] | None = None
         self.on_interrupt: Callable[[], None] | None = None
         """Called by ``interrupt``, in its thread, when everything stale is gone."""
         self.latency_s = 0.0
@@ -80,6 +81,10 @@ class PlaybackBuffer:
         """Position in the session's sound up to which it has been heard: what was pulled ``latency_s`` ago."""
         with self._lock:
             return self._played() / SAMPLE_RATE_HZ
+
+    def watch_underruns(self, watcher: Callable[[float, float], None]) -> None:
+        """Also tell the session that the sound comes from; called like ``on_underrun``."""
+        self._watcher = watcher
 
     def push(self, chunk: PcmChunk) -> bool:
         """Append a chunk; False when it is stale and was dropped."""
@@ -178,8 +183,10 @@ class PlaybackBuffer:
         return sound, interruptions
 
     def _report(self, underrun: tuple[float, float] | None) -> None:
-        if underrun is not None and self.on_underrun is not None:
-            self.on_underrun(*underrun)
+        if underrun is not None:
+            for callback in (self.on_underrun, self._watcher):
+                if callback is not None:
+                    callback(*underrun)
 
     def _next(self, count: int) -> tuple[I16, tuple[float, float] | None]:
         """Up to ``count`` samples for time that passes now, and the underrun that ended with them."""

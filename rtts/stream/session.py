@@ -237,7 +237,7 @@ class Session:
             raise RequestError(f"buffer is {type(buffer).__name__}, expected a PlaybackBuffer")
         self._playhead.attach(buffer)
         self._desk.buffer = buffer
-        buffer.on_underrun = self._post(self._on_underrun)
+        buffer.watch_underruns(self._post(self._on_underrun))
 
     def detach(self, buffer: PlaybackBuffer) -> None:
         """The sink with this buffer takes no more; another one may be attached. What was played is remembered."""

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -19,10 +20,11 @@ import soundfile
 
 from rtts import local
 from rtts.audio import to_pcm16
-from rtts.cli import main
+from rtts.cli import live, main
 from rtts.cli.ledger import Ledger, LedgerEngine
 from rtts.cli.live import MAX_AHEAD_CHARS, live_config, pieces_of, speak
 from rtts.errors import DeviceError
+from rtts.stream.events import Done, Metrics
 from rtts.stream.session import Session
 from rtts.stream.tts import Tts
 from rtts.testing import FakeEngine
@@ -239,3 +241,14 @@ def test_a_text_longer_than_an_utterance_is_spoken_in_sentences(
     assert json.loads(capfd.readouterr().out)["frames"] == 3
     samples, _ = soundfile.read(path, dtype="float32")
     assert to_pcm16(samples).shape == (3 * 1920,)
+
+
+def test_the_gravest_turn_is_told() -> None:
+    def turns(*reasons: str) -> list[Done]:
+        return [Done(reason, cast("Metrics", None)) for reason in reasons]  # type: ignore[arg-type]
+
+    assert live._reason(turns("eos")) == "eos"
+    assert live._reason(turns("length_cap", "stalled", "eos")) == "length_cap"
+    assert live._reason(turns("silence", "length_cap")) == "silence"
+    assert live._reason(turns("eos", "stalled")) == "stalled"
+    assert live._reason(turns("silence", "slow_consumer")) == "slow_consumer"

@@ -338,3 +338,34 @@ async def test_nothing_is_left_behind() -> None:
         assert ended.is_set()
         assert asyncio.all_tasks() == tasks
         assert threading.active_count() == threads
+
+
+async def test_a_sink_that_is_replaced_while_ducked_has_its_volume_back() -> None:
+    async with speaking() as (session, buffer), BargeIn(session) as barge_in:
+        events = barge_in.events()
+        room_ = Room(barge_in, buffer)
+        await room_.hear(noise(1.5, 0.0005))
+        voice = with_noise(speech("user"))
+        while not barge_in.ducked:
+            await room_.hear(voice[:320])
+            voice = voice[320:]
+        session.detach(buffer)
+        other = PlaybackBuffer()
+        session.attach(other)
+        await barge_in.push(voice[:320], 16_000, room_.now_s + 0.02)
+        assert not barge_in.ducked
+        assert [type(event) for event in await everything(barge_in, events)] == [Ducked, Resumed]
+    loud = buffer.pull(24_000)
+    assert (
+        np.abs(loud[12_000:].astype(int)).max() > 0.2 * 32767
+    )  # at full volume: the fake voice speaks at 0.3
+
+
+async def test_nothing_is_recorded_once_nobody_listens() -> None:
+    async with speaking() as (session, buffer):
+        barge_in = BargeIn(session)
+        await Room(barge_in, buffer).hear(noise(0.5, 0.0005))
+        assert len(buffer.pulled_since(0)[0])
+        await barge_in.aclose()
+        buffer.pull(480)
+        assert not len(buffer.pulled_since(0)[0])

@@ -13,7 +13,7 @@ import pytest
 
 from rtts import StreamConfig, Tts
 from rtts.errors import RequestError, TextError, VoiceError
-from rtts.stream.events import ChunkReady, Done, Heard, SentenceStarted, Started
+from rtts.stream.events import ChunkReady, Done, Heard, SentenceStarted, Started, Underrun
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.session import Session
 from rtts.testing import FakeEngine
@@ -868,3 +868,25 @@ async def test_many_sessions_open_and_close() -> None:
         for i in range(0, 60, 3):
             await asyncio.gather(*(talk(i + k) for k in range(3)))
         assert tts._workers._streams == []
+
+
+@in_loop
+async def test_a_buffers_own_underrun_callback_is_called_beside_the_sessions() -> None:
+    told: list[float] = []
+    buffer = PlaybackBuffer(on_underrun=lambda at_s, _missing_s: told.append(at_s))
+    config = StreamConfig(text_mode="token", clean_text=False)
+    async with Tts(FakeEngine()) as tts, tts.session(config=config) as session:
+        events = session.events()
+        session.attach(buffer)
+        chunks = aiter(session)
+        session.feed("ab")
+        for _ in range(2):
+            buffer.push(await anext(chunks))
+        buffer.pull(3 * FRAME)  # one frame is missing
+        session.feed("c")
+        buffer.push(await anext(chunks))
+        buffer.pull(10)
+        assert told == [2 * 0.08]
+        session.end()
+        assert [chunk async for chunk in chunks] == []
+        assert [event for event in await until_done(events) if isinstance(event, Underrun)]
