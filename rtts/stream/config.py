@@ -113,10 +113,9 @@ class StreamConfig:
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
                 raise RequestError(f"{name} is {value!r}, expected seconds from {least} to {most}")
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise RequestError(
-                    f"{name} is {getattr(self, name)!r}, expected {' or '.join(map(str, choices))}"
-                )
+            value = getattr(self, name)
+            if not isinstance(value, (str, bool)) or value not in choices:
+                raise RequestError(f"{name} is {value!r}, expected {' or '.join(map(str, choices))}")
         if not isinstance(self.clean_text, bool):
             raise RequestError(f"clean_text is {self.clean_text!r}, expected True or False")
         _check_verbalise(self.verbalise)
@@ -124,6 +123,8 @@ class StreamConfig:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> StreamConfig:
         """From a configuration file or a message. An unknown name is an error that tells the nearest known one."""
+        if not isinstance(values, Mapping):
+            raise RequestError(f"stream config is {type(values).__name__}, expected names and values")
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from typing import Any
 
+import numpy as np
 import pytest
 
 from rtts import StreamConfig
@@ -101,6 +103,18 @@ def test_unknown_names_are_refused_with_a_hint(name: str, hint: str) -> None:
         StreamConfig.from_mapping({name: 1})
     assert hint in str(caught.value)
     assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize("values", [None, 5, "ramp", [("ramp", "fixed")]])
+def test_a_mapping_is_one(values: Any) -> None:
+    with pytest.raises(RequestError, match=r"stream config is .*, expected names and values"):
+        StreamConfig.from_mapping(values)
+
+
+@pytest.mark.parametrize("name", ["ramp", "text_mode", "verbalise"])
+def test_an_array_is_no_choice(name: str) -> None:
+    with pytest.raises(RequestError, match=f"{name} is array"):
+        StreamConfig(**{name: np.array([1, 2])})  # type: ignore[arg-type]
 
 
 def test_unknown_keywords_are_refused() -> None:
