@@ -149,6 +149,7 @@ SOURCES: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
     "parity": parity,
     "parity_real": parity_real,
     "convert": convert,
+    "voice": voice,
     "lark-latency": latency,
     "lark-barge-in": barge_in,
     "0.6b-throughput": overhead,

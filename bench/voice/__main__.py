@@ -25,7 +25,7 @@ from bench.voice import live, page, plots, spectra, tables
 from bench.voice.clips import LAYOUTS, TEACHER, Clip, References, plan
 from bench.voice.recipe import RECIPE, sentences
 from bench.voice.summary import ROWS, Judged, summarise
-from bench.voice.workers import MOS_EVERY, Archives, in_order, make, rounds
+from bench.voice.workers import MOS_EVERY, Archives, in_order, make, rounds, whole_rounds
 from rtts import store
 from rtts_engine.manifest import Manifest
 from rtts_engine.model import Model, Threads
@@ -46,11 +46,15 @@ def seeds_of(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def judged(wanted: list[Clip], archives: Archives, speakers: tuple[str, ...]) -> Iterator[Judged]:
-    """The clips of which there are codes at least, with their texts."""
+def judged(
+    wanted: list[Clip], archives: Archives, speakers: tuple[str, ...], counted: set[Clip]
+) -> Iterator[Judged]:
+    """The clips of which there are codes at least, with their texts; transcripts of ``counted`` ones only."""
     texts = sentences()
     for clip in wanted:
         record = archives.record(clip)
+        if clip.row in LAYOUTS and clip not in counted:
+            record = {part: value for part, value in record.items() if part != "heard"}
         if "spoken" in record:
             kind, text = texts[clip.line]
             path = archives.of(clip).sound(clip)
@@ -123,7 +127,8 @@ def evaluate(a: argparse.Namespace) -> dict[str, Any]:
     turns = rounds(wanted, a.seeds)
     jobs = in_order(turns, archives, len(speakers), mos=not a.quick, measure_again=a.measure_again)
     left = make(jobs, archives, path, a.references, a.jobs, a.minutes * 60)
-    made = list(judged(wanted, archives, speakers))
+    counted = set(whole_rounds(turns, archives))
+    made = list(judged(wanted, archives, speakers, counted))
     result: dict[str, Any] = {
         "model": {
             "name": a.model or store.DEFAULT_MODEL,

@@ -34,12 +34,13 @@ def page(result: dict[str, Any]) -> str:
             "Written by `python -m bench.voice --tables` from "
             "[`bench/results/voice.json`](../bench/results/voice.json); measured with "
             f"`{result['command']}` on {machine['measured_at'][:10]} ({machine['cpu']}, {machine['cores']} cores, load "
-            f"average {machine['load_average_1min']:.1f} at the end). Voice: "
+            f"average {machine['load_average_1min']:.1f} at the end; clips are kept from run to run). Voice: "
             f"[{model['name']}](../models/{model['name']}/README.md), {model['precision']}, source "
             f"`{model['source_sha256'][:12]}`.",
             "## Aims",
             tables.aim_table(result),
             "## Word errors",
+            tables.heard(result),
             tables.error_table(result),
             tables.seed_table(result),
             _against_teacher(result),

@@ -146,6 +146,19 @@ def signal_table(result: dict[str, Any]) -> str:
     return table(head, rows)
 
 
+def heard(result: dict[str, Any]) -> str:
+    """How many of the utterances have a transcript."""
+    rows = [row for row in ("full", "streaming") if row in result["wer"] and row in result["endings"]]
+    count = sum(result["wer"][row]["all"]["clips"] for row in rows)
+    spoken = sum(result["endings"][row]["clips"] for row in rows)
+    if count == spoken:
+        return f"All {spoken} utterances of the model were transcribed."
+    return (
+        f"{count} of the model's {spoken} utterances were transcribed: whole rounds, in each of which every line is "
+        "spoken once in both layouts and the seeds take turns."
+    )
+
+
 def card(result: dict[str, Any]) -> str:
     """The block of the model card."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in result["sentences"].items())
@@ -159,6 +172,7 @@ def card(result: dict[str, Any]) -> str:
         f"({kinds}), default sampling, seeds {seeds[0]} to {seeds[-1]}, {voices}; in brackets the interval that holds "
         "95 % of a bootstrap over sentences:",
         error_table(result),
+        heard(result),
         f"{bad} of {spoken} utterances ended much too early or too late. Everything else that was measured, and how: "
         "[the evaluation](../../docs/voice.md).",
     ]

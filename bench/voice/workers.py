@@ -94,21 +94,28 @@ def wants_mos(clip: Clip, speakers: int) -> bool:
 
 
 def rounds(wanted: Sequence[Clip], seeds: Sequence[int]) -> list[list[Clip]]:
-    """The teacher, then as many rounds as there are seeds; the codec comes with the second one.
+    """The teacher, then as many rounds as there are seeds; the codec comes behind the first one.
 
     A round has every line once in each layout, with the seeds taking turns: a run that is cut short has all lines and
     all seeds alike.
     """
-    out: list[list[Clip]] = [[] for _ in range(len(seeds) + 1)]
+    teacher = [clip for clip in wanted if clip.row == TEACHER]
+    codec = [clip for clip in wanted if clip.row == CODEC]
+    own: list[list[Clip]] = [[] for _ in seeds]
     for clip in wanted:
-        if clip.row == TEACHER:
-            turn = 0
-        elif clip.row == CODEC:
-            turn = min(2, len(seeds))
-        else:
-            turn = 1 + (clip.line // 2 + seeds.index(clip.seed)) % len(seeds)
-        out[turn].append(clip)
-    return out
+        if clip.row in LAYOUTS:
+            own[(clip.line // 2 + seeds.index(clip.seed)) % len(seeds)].append(clip)
+    return [teacher, own[0], codec, *own[1:]]
+
+
+def whole_rounds(turns: Sequence[Sequence[Clip]], archives: Archives) -> list[Clip]:
+    """The model's clips whose transcripts count: of the rounds that were heard to their end, or all without any.
+
+    Half a round would give its first lines more weight than the others.
+    """
+    own = [[clip for clip in turn if clip.row in LAYOUTS] for turn in turns]
+    whole = [turn for turn in own if turn and all("heard" in archives.record(clip) for clip in turn)]
+    return [clip for turn in whole or own for clip in turn]
 
 
 def talks(wanted: Sequence[Clip], archives: Archives) -> list[Job]:
@@ -158,8 +165,8 @@ def make(
     limit_s: float,
 ) -> int:
     """Do the jobs in their order and keep each result at once; returns how many were left when time was up."""
-    if not jobs:
-        return 0
+    if not jobs or limit_s <= 0:
+        return len(jobs)
     print(f"{len(jobs)} steps", flush=True)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     start_s = time.monotonic()

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench.voice.clips import Clip, plan
-from bench.voice.workers import Archives, Job, in_order, rounds
+from bench.voice.workers import Archives, Job, in_order, rounds, whole_rounds
 
 LINES, SEEDS = list(range(200)), [0, 1, 2, 3, 4]
 
@@ -22,9 +22,10 @@ def test_speakers_share_all_lines_and_seeds() -> None:
 
 
 def test_every_round_has_all_lines_and_all_seeds_alike() -> None:
-    clips = [Clip("teacher", 3, 0), *plan(LINES, SEEDS, 2, every_speaker=False)]
-    first, *turns = rounds(clips, SEEDS)
-    assert first == clips[:1]
+    references = [Clip("teacher", 3, 0), Clip("codec", 3, 0)]
+    teacher, first, codec, *others = rounds([*references, *plan(LINES, SEEDS, 2, every_speaker=False)], SEEDS)
+    assert [*teacher, *codec] == references
+    turns = [first, *others]
     assert sum(map(len, turns)) == 2000
     for turn in turns:
         assert Counter(clip.line for clip in turn) == dict.fromkeys(LINES, 2)
@@ -49,3 +50,15 @@ def test_only_missing_parts_are_jobs(tmp_path: Path) -> None:
     assert jobs() == []
     path.unlink()
     assert [job.parts for job in jobs()] == [("spoken", "measured"), ("heard",)]
+
+
+def test_half_a_round_does_not_count(tmp_path: Path) -> None:
+    clips = list(plan([0, 1], [0, 1], 2, every_speaker=False))
+    turns = rounds(clips, [0, 1])
+    archives = Archives(tmp_path, "model", None)
+    for clip in turns[1]:
+        assert set(whole_rounds(turns, archives)) == set(clips)  # nothing whole yet: what there is
+        archives.of(clip).add(clip, {"heard": "a"})
+    assert whole_rounds(turns, archives) == turns[1]
+    archives.of(turns[3][0]).add(turns[3][0], {"heard": "a"})
+    assert whole_rounds(turns, archives) == turns[1]
