@@ -198,7 +198,9 @@ def models() -> Iterator[Finding]:
         yield Finding("models", "ok", f"{entry.name} ({entry.kind}, {entry.origin}, {precision})")
     for path in store.cached():
         damage = _damage(path)
-        if damage is not None:
+        if damage is not None and _outdated(path):
+            yield Finding("models", "note", f"cache: {path.name} is of another version", f"delete {path}")
+        elif damage is not None:
             yield Finding("models", "problem", f"cache: {damage}", f"delete {path}")
 
 
@@ -211,6 +213,17 @@ def _damage(path: Path) -> str | None:
     except RttsError as error:
         return str(error)
     return None
+
+
+def _outdated(path: Path) -> bool:
+    """Whether a conversion in the cache has another format: this version makes its own beside it."""
+    from rtts_engine.manifest import FORMAT, MANIFEST_FILE
+
+    try:
+        data = json.loads((path / MANIFEST_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] != FORMAT
 
 
 def usable_cores() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,17 @@ def test_changed_weights_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     (finding,) = [finding for finding in found("models") if finding.level != "ok"]
     assert "talker.bin: contents changed" in finding.detail
     assert str(path) in finding.advice
+
+
+def test_what_another_version_left_in_the_cache_is_no_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RTTS_HOME", str(tmp_path))
+    path = store.resolve(write_checkpoint(tmp_path / "mine", preset="tiny", kind="voice_design"))
+    manifest = path / MANIFEST_FILE
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format": 1}))
+    (finding,) = [finding for finding in found("models") if finding.level != "ok"]
+    assert (finding.level, finding.advice) == ("note", f"delete {path}")
 
 
 @pytest.mark.parametrize("package", ["ncnn", "tokenizers", "numpy"])
