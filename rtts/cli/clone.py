@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rtts.cli.options import Debug, Model
+from rtts.cli.options import Debug
 from rtts.errors import RequestError, VoiceError
 
 MAX_REFERENCE_SECONDS = 120.0
@@ -27,7 +27,15 @@ def clone(
             "--text", metavar="TRANSCRIPT", help="What the clip says: a closer copy of the manner, too."
         ),
     ] = None,
-    model: Model = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="M",
+            help="A Base model: directory, installed name or hub id. The shipped voice cannot clone.",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Save the voice of a clip, for --voice."""
