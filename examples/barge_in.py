@@ -19,13 +19,17 @@ ANSWER = (
 )
 
 
-async def recording(sound: np.ndarray, after_s: float):
-    """What a microphone gives: 20 ms at a time, in real time."""
-    sound = np.concatenate([np.zeros(round(after_s * 24000), np.float32), sound])
-    start_s = asyncio.get_running_loop().time()
-    for at in range(0, len(sound), 480):
-        await asyncio.sleep(start_s + at / 24000 - asyncio.get_running_loop().time())
-        yield sound[at : at + 480], 24000
+async def recording(sound: np.ndarray, track: rtts.webrtc.TtsTrack, after_s: float):
+    """What a microphone gives, 20 ms at a time in real time: silence, and the user after ``after_s`` of the answer."""
+    begun = False
+    at = 0
+    time_s = asyncio.get_running_loop().time()
+    while at < len(sound):
+        await asyncio.sleep(time_s - asyncio.get_running_loop().time())
+        time_s += 0.02
+        begun = begun or track.buffer.played_s >= after_s
+        yield sound[at : at + 480] if begun else np.zeros(480, np.float32), 24000
+        at += 480 * begun
 
 
 async def listen_to(track: rtts.webrtc.TtsTrack) -> None:
@@ -43,7 +47,7 @@ async def main(live: bool) -> None:
         else:
             track = rtts.webrtc.TtsTrack(session)
             far_end = asyncio.create_task(listen_to(track))
-            microphone = recording(user.samples, after_s=2.5)
+            microphone = recording(user.samples, track, after_s=2.5)
         async with BargeIn(session) as barge_in:
             barge_in.listen(microphone)
             session.feed(ANSWER)
