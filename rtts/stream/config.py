@@ -24,6 +24,7 @@ _WHOLE = {
 }
 _SECONDS = {
     "max_buffered_s": (0.2, 3600.0),
+    "max_preroll_s": (0.0, 3600.0),
     "sentence_gap_s": (0.0, 5.0),
     "silence_timeout_s": (0.5, 60.0),
     "repeat_timeout_s": (0.5, 60.0),
@@ -78,6 +79,9 @@ class StreamConfig:
     """Frames that the talker may be ahead of the codec before it waits."""
     max_buffered_s: float = 30.0
     """Sound that may wait to be taken before the codec waits (back-pressure)."""
+    max_preroll_s: float = 5.0
+    """Longest time that a machine slower than real time holds an utterance back so that no hole follows; where that
+    is not enough, holes follow."""
     text_mode: TextMode = "sentence"
     """``sentence`` speaks whole sentences; ``token`` feeds text into the running talker as it arrives."""
     prefetch_sentences: int = 1

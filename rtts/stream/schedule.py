@@ -93,6 +93,7 @@ class ChunkSchedule:
             return first
         lead_s = (expected_frames - 1) * FRAME_S + buffered_s - SAFETY_S
         wanted = min(expected_frames, math.ceil(expected_frames - lead_s / frame_cost_s))
+        wanted = min(wanted, math.floor(self._config.max_preroll_s / frame_cost_s))
         self._preroll_frames = max(0, wanted - first)
         return max(first, wanted)
 

@@ -9,11 +9,8 @@ at a consumer wake it. A failure ends the stream whose work failed, with its cau
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
 import math
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -29,17 +26,8 @@ log = logging.getLogger(__name__)
 
 Work: TypeAlias = "tuple[Stream, Job]"
 
-NICENESS = 2
 COMFORT_S = 1.0
 """A listener with as much sound has time for its next sentence's frames to come along with this one's."""
-
-
-def _step_back() -> None:
-    """Rank this thread behind the event loop's, where the system ranks threads (Linux): it halves the loop's lag."""
-    if sys.platform == "linux":
-        thread = threading.get_native_id()
-        with contextlib.suppress(OSError):  # not allowed here: nothing depends on it
-            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + NICENESS)
 
 
 class Workers:
@@ -158,7 +146,6 @@ class Workers:
         pick: Callable[[], list[Work]],
         step: Callable[[list[Work]], None],
     ) -> None:
-        _step_back()
         while True:
             with self._lock:
                 while not (work := pick()) and not self._closing:

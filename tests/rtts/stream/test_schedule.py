@@ -117,7 +117,7 @@ def test_the_next_sentence_joins_without_a_hole(cost: float, frames: int, held_s
 def test_preroll_of_a_slow_machine_prevents_every_hole(
     cost: float, frames: int, first: int, chunk: int
 ) -> None:
-    config = StreamConfig(first_chunk_frames=first, chunk_frames=chunk)
+    config = StreamConfig(first_chunk_frames=first, chunk_frames=chunk, max_preroll_s=100)
     run = produce(config, [cost] * frames)
     assert run.holes == []
     assert run.preroll_frames == max(0, run.chunks[0] - first)
@@ -125,9 +125,17 @@ def test_preroll_of_a_slow_machine_prevents_every_hole(
         assert run.preroll_frames > 0
 
 
+@given(SLOW, st.integers(2, 200), st.floats(0.0, 10.0))
+def test_preroll_has_a_limit(cost: float, frames: int, limit_s: float) -> None:
+    run = produce(StreamConfig(max_preroll_s=limit_s), [cost] * frames)
+    assert run.first_s <= max(cost, limit_s) + 1e-6
+    if cost * frames <= limit_s:
+        assert run.holes == []
+
+
 @given(SLOW, st.integers(10, 150))
 def test_preroll_is_no_longer_than_it_must_be(cost: float, frames: int) -> None:
-    run = produce(StreamConfig(chunk_frames=1), [cost] * frames)
+    run = produce(StreamConfig(chunk_frames=1, max_preroll_s=100), [cost] * frames)
     # Two frames less would have left a hole at the end: (N - k) c > N * 80 ms.
     less = run.chunks[0] - 2
     if less > 1:
