@@ -2,7 +2,7 @@
 
     python -m bench.latency [NAME ...] [--model M] [--threads AR,CODEC] [--quick] [--text T] [--label L]
 
-NAME is latency, throughput, codec or barge-in; without one, all of them. Results go to
+NAME is latency, throughput, long, codec or barge-in; without one, all of them. Results go to
 ``bench/results/<label>-<name>.json``, with a picture beside each.
 """
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--model", help="what rtts say takes; default: the voice that ships with the project")
     parser.add_argument("--threads", metavar="AR,CODEC")
     parser.add_argument("--quick", action="store_true", help="a few scenarios and runs")
-    parser.add_argument("--text", help="what throughput speaks; a short one for a large model")
+    parser.add_argument("--text", help="what throughput and long speak; a short one for a large model")
     parser.add_argument("--label", default="lark", help="first part of the files' names")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(get_args(Name))

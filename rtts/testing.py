@@ -38,6 +38,7 @@ class FakeEngine:
         self,
         *,
         ar_ms: float = 0.0,
+        row_ms: float | None = None,
         codec_ms: float = 0.0,
         frames_per_char: int = 1,
         fail_at_frame: int | None = None,
@@ -47,6 +48,7 @@ class FakeEngine:
         """
         Args:
             ar_ms: time that the talker takes for a frame, slept.
+            row_ms: time that a further utterance adds to a pass over several; None: as much as one alone.
             codec_ms: time that the codec takes for a frame, slept.
             frames_per_char: how long the speech of a character is, in frames of 80 ms. A character is a text id, and
                 the cap of the real models holds (``rtts_engine.frame_cap``).
@@ -55,6 +57,7 @@ class FakeEngine:
             voices: speakers that exist.
         """
         self.ar_ms = ar_ms
+        self.row_ms = row_ms
         self.codec_ms = codec_ms
         self.frames_per_char = frames_per_char
         self.fail_at_frame = fail_at_frame
@@ -78,7 +81,14 @@ class FakeEngine:
         return _FakeUtterance(self, text, manner, settings)
 
     def next_frames(self, utterances: Sequence[Utterance]) -> list[I32 | Exception | None]:
-        return one_by_one(utterances)
+        if self.row_ms is None:
+            return one_by_one(utterances)
+        alone_ms, self.ar_ms = self.ar_ms, 0.0
+        try:
+            _sleep(alone_ms + self.row_ms * (len(utterances) - 1))
+            return one_by_one(utterances)
+        finally:
+            self.ar_ms = alone_ms
 
     def decoder(self, manner: Manner) -> Decoder:
         return _FakeDecoder(self)

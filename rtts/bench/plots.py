@@ -85,6 +85,22 @@ def throughput(result: dict[str, Any], path: Path) -> None:
     )
 
 
+def long(result: dict[str, Any], path: Path) -> None:
+    """When each piece of sound was there, and when it was played had nothing been missing, for every scenario."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(8, 5))
+    for index, (name, run) in enumerate(result["examples"].items()):
+        times = [at_ms / 1e3 for at_ms, _, _ in run["chunks"]]
+        ends = [start_s + seconds for _, start_s, seconds in run["chunks"]]
+        axes.step(times, ends, where="post", color=f"C{index}", label=name)
+    total_s = max(ends[-1:], default=0.0)
+    axes.plot([0, total_s], [0, total_s], "k:", label="real time")
+    axes.set_xlabel("s from the first text")
+    axes.set_ylabel("sound handed out, s")
+    axes.legend(fontsize=8)
+    _save(plt, figure, path)
+
+
 def codec(result: dict[str, Any], path: Path) -> None:
     """Milliseconds a frame for each chunk size."""
     rows = result["rows"]

@@ -15,7 +15,7 @@ from types import TracebackType
 import numpy as np
 
 from rtts.stream.config import StreamConfig
-from rtts.stream.events import PcmChunk
+from rtts.stream.events import PcmChunk, Underrun
 from rtts.stream.playback import SAMPLE_RATE_HZ, PlaybackBuffer
 from rtts.stream.tts import Tts
 
@@ -116,6 +116,9 @@ class Run:
     gaps_ms: list[float]
     """Between chunks."""
     underruns: int
+    holes_s: float
+    """Silence at the sink in between."""
+    preroll_s: float
     audio_s: float
     wall_s: float
     rtf: float | None
@@ -133,7 +136,7 @@ async def turn(tts: Tts, text: str, config: StreamConfig, tokens_per_s: float | 
     buffer = PlaybackBuffer()
     async with tts.session(seed=seed, config=config) as session, LoopLag() as lag:
         session.attach(buffer)
-        events = session.events()
+        events, holes = session.events(), session.events()
         with Sink(buffer) as sink:
             cpu_s = time.process_time()
             source = at_once(text) if tokens_per_s is None else llm(text, tokens_per_s, 0.5, seed)
@@ -150,6 +153,7 @@ async def turn(tts: Tts, text: str, config: StreamConfig, tokens_per_s: float | 
             await asyncio.sleep(buffer.buffered_s + 0.1)
         assert session.done is not None
         metrics = session.done.metrics
+    holes_s = sum([event.missing_s async for event in holes if isinstance(event, Underrun)])
     timeline = asdict(metrics.timeline)
     sink_ms = _since(start_s, sink.first_sound_s)
     return Run(
@@ -159,6 +163,8 @@ async def turn(tts: Tts, text: str, config: StreamConfig, tokens_per_s: float | 
         ttfa_ms=None if sink_ms is None else sink_ms - min(timeline["text_end_ms"] or 0.0, sink_ms),
         gaps_ms=[(b[0] - a[0]) * 1e3 for a, b in pairwise(handed)],
         underruns=buffer.underruns,
+        holes_s=holes_s,
+        preroll_s=metrics.preroll_s,
         audio_s=metrics.audio_s,
         wall_s=metrics.wall_s,
         rtf=metrics.rtf,

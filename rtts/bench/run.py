@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rtts import speech
-from rtts.bench import barge_in, codec, latency, plots, throughput
+from rtts.bench import barge_in, codec, latency, long, plots, throughput
 from rtts.bench.rig import LONG
 from rtts.errors import RequestError
 from rtts.stream.engine import ModelEngine
 from rtts.stream.tts import Tts
 from rtts_engine.model import Model
 
-Name: TypeAlias = Literal["latency", "throughput", "codec", "barge-in"]
+Name: TypeAlias = Literal["latency", "throughput", "long", "codec", "barge-in"]
 PLOTS: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "latency": plots.latency,
     "throughput": plots.throughput,
+    "long": plots.long,
     "codec": plots.codec,
     "barge-in": plots.barge_in,
 }
@@ -36,8 +37,8 @@ def run(
 
     Args:
         name: which benchmark.
-        model: loaded; latency, throughput and barge-in need one that speaks without a voice from outside.
-        text: what ``throughput`` speaks instead of its own.
+        model: loaded; all but codec need one that speaks without a voice from outside.
+        text: what ``throughput`` and ``long`` speak instead of their own.
         quick: a few runs only.
         tell: is given a line for people as soon as it is known.
 
@@ -63,10 +64,13 @@ async def _streamed(
         user = speech.say(
             barge_in.USER, model=model, voice=speakers[-1] if speakers else None, seed=2
         ).samples
-    async with Tts(ModelEngine(model)) as tts:
+    engine = long.OrdinaryLength(model) if name == "long" else ModelEngine(model)
+    async with Tts(engine) as tts:
         await tts.warm_up()
         if user is not None:
             return await barge_in.measure(tts, user, interruptions=5 if quick else 30, tell=tell)
+        if name == "long":
+            return await long.measure(tts, text=text or long.TEXT, quick=quick, tell=tell)
         if name == "throughput":
             return await throughput.measure(tts, text=text or LONG, quick=quick, tell=tell)
         return await latency.measure(tts, quick=quick, tell=tell)

@@ -10,7 +10,7 @@ import typer
 from rtts.cli.options import Debug, Model, Threads, check_target
 from rtts.errors import RequestError, StoreError
 
-Name = Literal["latency", "throughput", "codec", "barge-in"]
+Name = Literal["latency", "throughput", "long", "codec", "barge-in"]
 
 
 def bench(
@@ -28,7 +28,7 @@ def bench(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Measure this machine with a model: the first sound, speed, the codec alone, or an interruption."""
+    """Measure this machine with a model: the first sound, speed, a minute of speech, the codec, or an interruption."""
     from rtts.bench import machine, plots
     from rtts.bench.run import PLOTS, run
     from rtts.cli.loading import load

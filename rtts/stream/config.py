@@ -13,6 +13,7 @@ from rtts_engine.config import full_name
 Ramp = Literal["adaptive", "fixed"]
 TextMode = Literal["sentence", "token"]
 Verbalise = Literal["auto"] | bool
+Prefetch = int | Literal["auto"]
 
 _WHOLE = {
     "first_chunk_frames": (1, 300),
@@ -22,6 +23,7 @@ _WHOLE = {
     "max_frames_per_token": (4, 1000),
     "max_utterance_chars": (40, 10000),
 }
+_OR_AUTO = ("prefetch_sentences",)
 _SECONDS = {
     "max_buffered_s": (0.2, 3600.0),
     "max_preroll_s": (0.0, 3600.0),
@@ -75,7 +77,7 @@ class StreamConfig:
     """Frames in a later chunk; with the adaptive ramp the most that a chunk may have."""
     ramp: Ramp = "adaptive"
     """``adaptive`` sizes chunks by what the listener holds and the measured speed; ``fixed`` takes the two sizes."""
-    ring_frames: int = 64
+    ring_frames: int = 256
     """Frames that the talker may be ahead of the codec before it waits."""
     max_buffered_s: float = 30.0
     """Sound that may wait to be taken before the codec waits (back-pressure)."""
@@ -84,8 +86,9 @@ class StreamConfig:
     is not enough, holes follow."""
     text_mode: TextMode = "sentence"
     """``sentence`` speaks whole sentences; ``token`` feeds text into the running talker as it arrives."""
-    prefetch_sentences: int = 1
-    """Sentences that may be generated ahead of the one that is handed out."""
+    prefetch_sentences: Prefetch = "auto"
+    """Sentences that may be generated ahead of the one that is handed out; ``auto``: one, and as many as the talker
+    takes in one pass on a machine that is slower than real time."""
     clean_text: bool = True
     """Take markdown, links, code and emoji out of the text."""
     verbalise: Verbalise = "auto"
@@ -109,9 +112,13 @@ class StreamConfig:
 
     def __post_init__(self) -> None:
         for name, (low, high) in _WHOLE.items():
-            value = getattr(self, name)
+            value, also = getattr(self, name), ""
+            if name in _OR_AUTO:
+                if isinstance(value, str) and value == "auto":
+                    continue
+                also = ' or "auto"'
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise RequestError(f"{name} is {value!r}, expected an integer from {low} to {high}")
+                raise RequestError(f"{name} is {value!r}, expected an integer from {low} to {high}{also}")
         for name, (least, most) in _SECONDS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:

@@ -124,8 +124,7 @@ class Desk:
         return self._schedule.due(
             len(self._in_hand),
             self._held_s(),
-            self._workers.frame_cost_s(),
-            job.expected_frames,
+            self._workers.supply(job),
             ended=job.generated and not len(job.ring),
         )
 

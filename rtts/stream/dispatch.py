@@ -66,9 +66,11 @@ class Dispatch:
 
     def _submit(self, turn: Turn) -> None:
         """The next sentences, as far ahead as the config allows."""
+        most = self._config.prefetch_sentences
         while turn.waiting:
             ahead = len(self._stream.jobs)
-            if ahead > self._config.prefetch_sentences and speakable(turn.waiting[0].text):
+            allowed = self._workers.sentences_ahead() if most == "auto" else most
+            if ahead > allowed and speakable(turn.waiting[0].text):
                 break
             segment = turn.waiting.popleft()
             self._start(turn, segment.text, segment.start, whole=True)

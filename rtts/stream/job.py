@@ -84,6 +84,8 @@ class Job:
         self.dead = False
         """The watchdog ended it: frames that are still under way are not spoken."""
         self.frames = 0
+        self.rows = 1
+        """In the talker's last pass for it: itself, and its company."""
         self.ar_s = 0.0
         """Time spent in the talker and predictor."""
         self.codec_s = 0.0

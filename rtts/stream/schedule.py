@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from rtts.stream.config import StreamConfig
 
 FRAME_S = 0.08
 SAFETY_S = 0.06
 """Sound that the listener should still hold when the next chunk arrives."""
-_SMOOTHING = 0.2
 
 
-class FrameCost:
-    """Running mean of the seconds that a frame takes to come out of the pipeline."""
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """The frames of an utterance that are still to come, and how fast they do."""
 
-    def __init__(self, initial_s: float | None = None) -> None:
-        self.seconds = initial_s
+    missing: int
+    """Frames that the talker is likely to make still."""
+    waiting: int
+    """Frames that the talker has made and the codec has not decoded."""
+    ar_s: float
+    """Seconds that the talker takes for the utterance's next frame."""
+    codec_s: float
+    """Seconds that the codec takes for a frame."""
 
-    def add(self, seconds: float) -> None:
-        """Count one frame."""
-        if self.seconds is None:
-            self.seconds = seconds
-        else:
-            self.seconds += _SMOOTHING * (seconds - self.seconds)
+    @property
+    def frames(self) -> int:
+        """All that are to come."""
+        return self.missing + self.waiting
+
+    @property
+    def seconds(self) -> float:
+        """Until the last one is decoded: the stages work side by side, and the slower one tells."""
+        return max(self.missing * self.ar_s, self.frames * self.codec_s)
+
+    @property
+    def frame_s(self) -> float:
+        """Between two frames, on the way to the last one."""
+        return self.ar_s if self.missing * self.ar_s > self.frames * self.codec_s else self.codec_s
+
+    def next_s(self, frames: int = 1) -> float:
+        """For each of the next ``frames`` frames."""
+        return self.codec_s if self.waiting >= frames else max(self.ar_s, self.codec_s)
 
 
 class ChunkSchedule:
@@ -40,8 +59,7 @@ class ChunkSchedule:
         self,
         in_hand: int,
         buffered_s: float,
-        frame_cost_s: float | None,
-        expected_frames: int,
+        supply: Supply | None,
         *,
         ended: bool = False,
     ) -> int:
@@ -50,22 +68,21 @@ class ChunkSchedule:
         Args:
             in_hand: frames decoded and not yet handed over.
             buffered_s: sound that the listener holds unplayed.
-            frame_cost_s: measured seconds per frame; None when nothing is known yet.
-            expected_frames: how long the utterance is likely to be, for the pre-roll of a slow machine.
+            supply: the frames that follow; None when nothing is known yet.
             ended: no frame follows.
         """
         fixed = self._config.ramp == "fixed"
         if self._chunks:
-            wanted = self._config.chunk_frames if fixed else self._affordable(buffered_s, frame_cost_s)
+            wanted = self._config.chunk_frames if fixed else self._affordable(buffered_s, supply)
         elif fixed:
             wanted = self._config.first_chunk_frames
         else:
-            wanted = self._first(buffered_s, frame_cost_s, expected_frames)
+            wanted = self._first(in_hand, buffered_s, supply)
             if not self._first_of_turn:
-                wanted = max(wanted, self._affordable(buffered_s, frame_cost_s))
+                wanted = max(wanted, self._affordable(buffered_s, supply))
         # The newest frame may be the last one, and the last chunk's text ends with the utterance's. Whether it is, the
         # next frame tells; it is waited for where nobody can hear that.
-        patient = not ended and frame_cost_s is not None and buffered_s >= frame_cost_s + SAFETY_S
+        patient = not ended and supply is not None and buffered_s >= supply.next_s() + SAFETY_S
         ready = in_hand - 1 if patient else in_hand
         if ready < wanted and not ended:
             return 0
@@ -82,27 +99,34 @@ class ChunkSchedule:
         self._chunks += 1
         return preroll_frames
 
-    def _first(self, buffered_s: float, frame_cost_s: float | None, expected_frames: int) -> int:
+    def _first(self, in_hand: int, buffered_s: float, supply: Supply | None) -> int:
         """At least ``first_chunk_frames``; more where production is so slow that playing would overtake it.
 
-        With k of N frames in hand when playing starts, the last one is there in time if (N - k) c <= (N - 1) * 80 ms +
-        what the listener holds.
+        Playing may start when the last frame will be there in its turn: (N - 1) * 80 ms from now, and what the listener
+        holds.
         """
         first = self._config.first_chunk_frames
-        if frame_cost_s is None or frame_cost_s <= FRAME_S:
+        if supply is None:
             return first
-        lead_s = (expected_frames - 1) * FRAME_S + buffered_s - SAFETY_S
-        wanted = min(expected_frames, math.ceil(expected_frames - lead_s / frame_cost_s))
-        wanted = min(wanted, math.floor(self._config.max_preroll_s / frame_cost_s))
+        frames = in_hand + supply.frames
+        late_s = supply.seconds - ((frames - 1) * FRAME_S + buffered_s - SAFETY_S)
+        if late_s > 0 and supply.frame_s > FRAME_S:
+            wanted = min(frames, in_hand + math.ceil(late_s / supply.frame_s))
+            wanted = min(wanted, math.floor(self._config.max_preroll_s / supply.frame_s))
+        else:
+            wanted = in_hand if self._preroll_frames else first  # what was held back until now goes at once
         self._preroll_frames = max(0, wanted - first)
         return max(first, wanted)
 
-    def _affordable(self, buffered_s: float, frame_cost_s: float | None) -> int:
+    def _affordable(self, buffered_s: float, supply: Supply | None) -> int:
         """The most frames that can be produced before the listener runs dry."""
-        if frame_cost_s is None or frame_cost_s <= 0:
+        most = self._config.chunk_frames
+        if supply is None:
             return 1
-        frames = math.floor((buffered_s - SAFETY_S) / frame_cost_s)
-        return max(1, min(self._config.chunk_frames, frames))
+        cost_s = supply.next_s(most)
+        if cost_s <= 0:
+            return 1
+        return max(1, min(most, math.floor((buffered_s - SAFETY_S) / cost_s)))
 
 
 class PacedListener:

@@ -2,8 +2,9 @@
 
 Each thread looks over the streams and works for the one whose listener is closest to silence, a frame at a time. The
 talker reads its weights once for several streams: where that one is not waiting for its first sound, the others'
-frames come along. A thread sleeps on a condition when there is nothing to do; new work, text, room in a ring and room
-at a consumer wake it. A failure ends the stream whose work failed, with its cause, and no other.
+frames come along, and those of its own next sentences where ``company`` finds that this helps. A thread sleeps on a
+condition when there is nothing to do; new work, text, room in a ring and room at a consumer wake it. A failure ends the
+stream whose work failed, with its cause, and no other.
 """
 
 from __future__ import annotations
@@ -17,17 +18,16 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from rtts.errors import RequestError
+from rtts.stream.company import Ahead, rows_together
+from rtts.stream.cost import FrameCost, PassCost
 from rtts.stream.engine import I32, SpeechEngine
 from rtts.stream.job import Job, Listener, Stream
-from rtts.stream.schedule import FrameCost
+from rtts.stream.schedule import FRAME_S, Supply
 
 log = logging.getLogger(__name__)
 
 
 Work: TypeAlias = "tuple[Stream, Job]"
-
-COMFORT_S = 1.0
-"""A listener with as much sound has time for its next sentence's frames to come along with this one's."""
 
 
 class Workers:
@@ -42,8 +42,10 @@ class Workers:
         self._streams: list[Stream] = []
         self._closing = False
         self._turns = 0
-        self.ar_cost = FrameCost()
-        """Of a pass of the talker, whatever the number of its rows."""
+        self.pass_cost = PassCost()
+        """Of the talker, by its rows."""
+        self.prompt_cost = FrameCost()
+        """Of an utterance, until its prompt has gone through the talker."""
         self.codec_cost = FrameCost()
         stages: tuple[
             tuple[str, threading.Condition, Callable[[], list[Work]], Callable[[list[Work]], None]], ...
@@ -115,13 +117,20 @@ class Workers:
         with self._lock:
             self._codec_work.notify()
 
-    def frame_cost_s(self) -> float | None:
-        """Seconds that a frame takes to come out for one stream, the others being served, too."""
-        ar, codec = self.ar_cost.seconds, self.codec_cost.seconds
-        if ar is None or codec is None:
+    def supply(self, job: Job) -> Supply | None:
+        """The frames of a job that are still to come, the other streams being served, too; None: nothing is known."""
+        ar_s, codec_s = self.pass_cost.seconds(job.rows), self.codec_cost.seconds
+        if ar_s is None or codec_s is None:
             return None
         busy = max(1, sum(stream.busy for stream in list(self._streams)))
-        return max(ar * math.ceil(busy / self._engine.max_rows), codec * busy)
+        missing = 0 if job.generated else max(0, job.expected_frames - job.frames)
+        return Supply(missing, len(job.ring), ar_s * math.ceil(busy / self._engine.max_rows), codec_s * busy)
+
+    def sentences_ahead(self) -> int:
+        """Sentences worth having behind the one that is spoken: on a machine that is slower than real time, a pass
+        of the talker full of them."""
+        one_s = self.pass_cost.seconds(1)
+        return 1 if one_s is None or one_s < FRAME_S else max(1, self._engine.max_rows - 1)
 
     def close(self) -> None:
         """End both threads after the frame they are at. Waits for them."""
@@ -186,29 +195,56 @@ class Workers:
 
     def _rows(self) -> list[Work]:
         """The stream with work that runs out of sound first, alone or in company."""
-        found = [(stream, job) for stream in self._streams for job in self._ready_ar(stream)]
-        if len(found) < 2:  # the usual case: nothing to compare
-            return found
-        found.sort(key=lambda work: self._urgency("talker", work))
-        first = found[0][1]
-        return found[:1] if not first.frames else found[: self._engine.max_rows]
+        found: list[Work] = []
+        company: list[Work] = []
+        for stream in self._streams:
+            jobs = self._ready_ar(stream)
+            found += [(stream, job) for job in jobs[:1]]
+            company += [(stream, job) for job in jobs[1:]]
+        if len(found) > 1:
+            found.sort(key=lambda work: self._urgency("talker", work))
+        if found and not found[0][1].frames:  # a listener waits in silence
+            return found[:1]
+        return (found + company)[: self._engine.max_rows]
 
     def _ready_ar(self, stream: Stream) -> list[Job]:
-        """The stream's job that is being generated, and those behind it once its listener has time."""
-        jobs: list[Job] = []
-        for job in stream.jobs:
-            if job.generated:
-                continue
-            if jobs and (self._engine.max_rows == 1 or stream.lead_s("talker", jobs[0]) < COMFORT_S):
-                break
-            if not job.ring.full and not job.waiting_for_text:
-                jobs.append(job)
-            elif not jobs:
-                break  # a sentence is never ahead of the one before it
-        return jobs
+        """The stream's job that is being generated, and those behind it that should come along."""
+        unfinished = [job for job in stream.jobs if not job.generated]
+        ready = [job for job in unfinished if not job.ring.full and not job.waiting_for_text]
+        if not ready or ready[0] is not unfinished[0]:  # a sentence is never ahead of the one before it
+            return []
+        ready = ready[: self._engine.max_rows]
+        return ready if len(ready) == 1 else ready[: self._company(stream, ready)]
+
+    def _company(self, stream: Stream, ready: list[Job]) -> int:
+        """How many of a stream's jobs should be in the next pass."""
+        first = ready[0]
+        others = sum(other.busy for other in self._streams if other is not stream)
+        if not first.frames or self.pass_cost.seconds(1) is None:
+            return 1
+
+        def pass_s(rows: int) -> float:
+            return self.pass_cost.seconds(rows + others) or 0.0
+
+        ahead = []
+        for job in ready:
+            expected = job.expected_frames
+            if not job.frames:  # its text is known, its pace is taken to be the first one's
+                expected = first.expected_frames
+                if job.text and first.text:
+                    expected = round(expected * len(job.text) / len(first.text))
+            waiting = 0 if job is first else len(job.ring)
+            ahead.append(Ahead(job.frames, waiting, max(1, expected - job.frames)))
+        return rows_together(
+            ahead,
+            stream.lead_s("talker", first),
+            pass_s,
+            prompt_s=self.prompt_cost.seconds or 0.0,
+            codec_s=(self.codec_cost.seconds or 0.0) * (1 + others),
+        )
 
     def _step_ar(self, work: list[Work]) -> None:
-        start = time.perf_counter()
+        start = time.monotonic()
         ready = []
         for stream, job in work:
             try:
@@ -225,10 +261,13 @@ class Workers:
             frames = [utterances[0].next_frame()] if len(ready) == 1 else self._engine.next_frames(utterances)
         except Exception as error:
             frames = [error] * len(ready)
-        seconds = time.perf_counter() - start
+        seconds = time.monotonic() - start
         if all(job.frames for _, job in ready) and not all(frame is None for frame in frames):
-            self.ar_cost.add(seconds)  # a first frame's time is mostly its prompt's, and an end costs less
+            self.pass_cost.add(len(ready), seconds)  # an end costs less
+        elif len(ready) == 1 and not ready[0][1].frames and (done_s := utterances[0].prefilled_s) is not None:
+            self.prompt_cost.add(done_s - start)
         for (stream, job), frame in zip(ready, frames, strict=True):
+            job.rows = len(ready)
             if isinstance(frame, Exception):
                 self._fail(stream, job, frame)
             else:

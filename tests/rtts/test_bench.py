@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from rtts import StreamConfig, Tts, cli
-from rtts.bench import barge_in, codec, latency, plots, rig, throughput
+from rtts.bench import barge_in, codec, latency, long, plots, rig, throughput
 from rtts.bench import run as run_module
 from rtts.bench.run import PLOTS
 from rtts.testing import FakeEngine
 from rtts_engine.model import Model
+from rtts_engine.prompt import Manner
+from rtts_engine.request import Settings
 from tests.rtts.barge_in.sounds import speech
 
 HELLO = "Hello there, my friend."
@@ -37,7 +39,7 @@ def test_a_turn_measures_what_happened() -> None:
         assert len(run.late_ms) > 10
     assert [round(seconds / 0.08) for _, _, seconds in at_once.chunks] == [1, 4, 4, 4, 4, 4, 2]
     assert len(at_once.gaps_ms) == 6
-    assert at_once.ttfa_ms == pytest.approx(at_once.sink_ms, abs=5)
+    assert 0 < at_once.ttfa_ms <= at_once.sink_ms
     # Six pieces at 50 a second: the sound began while the text was still coming.
     assert slowly.timeline_ms["text_end_ms"] > 60
     assert slowly.timeline_ms["chunk_ms"] < slowly.timeline_ms["text_end_ms"]
@@ -71,6 +73,37 @@ def test_throughput_compares_the_wall_with_the_slower_stage() -> None:
             assert wall["wall_s"] >= 0.99 * wall["critical_s"]
         assert row["frames_per_s"] <= 250
         assert row["overhead"] >= -0.01
+
+
+def test_a_minute_tells_of_the_silence_in_it() -> None:
+    text = "aaaa aaaa aaaa. bbbb bbbb bbbb. cccc cccc cccc."
+
+    async def main() -> dict:
+        engine = FakeEngine(ar_ms=160, row_ms=5)
+        config = StreamConfig(max_preroll_s=0.0)
+        async with Tts(engine) as tts:
+            run = await rig.turn(tts, text, config, None, 1)
+            assert run.underruns > 0
+            assert 0 < run.holes_s < run.wall_s
+            return await long.measure(tts, text=text, quick=True, tell=lambda _: None)
+
+    result = asyncio.run(main())
+    (row,) = result["rows"]
+    assert row["scenario"] == "as the machine needs"
+    # Alone, a sentence takes twice its length; in company it takes less.
+    assert 1.0 < row["rtf"] < 1.9
+    assert row["preroll_s"] > 0
+    assert row["first_sound_ms"] > row["first_samples_ms"] > 0
+    (run,) = result["examples"].values()
+    assert sum(seconds for _, _, seconds in run["chunks"]) == pytest.approx(row["audio_s"], abs=0.5)
+
+
+def test_sentences_of_ordinary_length(shipped: Model) -> None:
+    """A model that never ends by itself is ended."""
+    engine = long.OrdinaryLength(shipped)
+    ids = len(shipped.tokenizer.encode("Hello there."))
+    utterance = engine.utterance("Hello there.", Manner(speaker="heart"), Settings(seed=1))
+    assert utterance.stream.max_frames == 4 * ids  # type: ignore[attr-defined]
 
 
 def test_barge_in_measures_its_stages_in_order() -> None:
@@ -128,6 +161,7 @@ def test_every_benchmark_has_a_picture(tmp_path: Path) -> None:
         "throughput": {"rows": [{"sessions": 1, "frames_per_s": 50.0}]},
         "barge-in": {"runs": [dict.fromkeys(barge_in.STAGES, 1.0)] * 3},
         "codec": {"rows": [{"frames_at_once": 1, "ms_per_frame": 9.0}]},
+        "long": {"examples": {"one at a time": {"chunks": [(5.0, 0.0, 0.08), (90.0, 0.08, 0.08)]}}},
         "latency": {
             "rows": [
                 {

@@ -39,6 +39,7 @@ def field_table() -> str:
         and isinstance(text.value.value, str)
     }
     bounds = {name: f"{low} to {high}" for name, (low, high) in config_module._WHOLE.items()}
+    bounds |= {name: f"{bounds[name]} or `'auto'`" for name in config_module._OR_AUTO}
     bounds |= {name: f"{low:g} to {high:g} s" for name, (low, high) in config_module._SECONDS.items()}
     bounds |= {name: " or ".join(map(repr, choices)) for name, choices in config_module._CHOICES.items()}
     lines = ["| field | default | values | |", "|---|---|---|---|"]

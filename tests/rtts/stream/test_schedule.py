@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rtts import StreamConfig
-from rtts.stream.schedule import FRAME_S, SAFETY_S, ChunkSchedule, FrameCost, PacedListener
+from rtts.stream.cost import FrameCost
+from rtts.stream.schedule import FRAME_S, SAFETY_S, ChunkSchedule, PacedListener, Supply
 
 FAST = st.floats(0.001, FRAME_S - 0.001)
 SLOW = st.floats(FRAME_S + 0.001, 0.5)
@@ -55,9 +56,10 @@ def produce(
             cost.add(seconds)
         in_hand += 1
         ended = ends_known and i == len(costs) - 1
-        while frames := schedule.due(
-            in_hand, listener.buffered_s(now), cost.seconds, expected or len(costs), ended=ended
-        ):
+        supply = None
+        if cost.seconds is not None:
+            supply = Supply(max(0, (expected or len(costs)) - i - 1), 0, cost.seconds, 0.0)
+        while frames := schedule.due(in_hand, listener.buffered_s(now), supply, ended=ended):
             assert 0 < frames <= in_hand
             hand(frames)
             in_hand -= frames
@@ -153,23 +155,36 @@ def test_fixed_has_no_preroll() -> None:
 
 def test_the_newest_frame_waits_for_its_successor_only_in_a_listeners_time() -> None:
     schedule = ChunkSchedule(StreamConfig(ramp="fixed", chunk_frames=2), first=True)
-    assert schedule.due(1, 0.0, 0.02, 10) == 1  # nobody has anything to listen to
+    supply = Supply(8, 0, 0.02, 0.01)
+    assert schedule.due(1, 0.0, supply) == 1  # nobody has anything to listen to
     schedule.handed(1)
-    assert schedule.due(2, 5.0, 0.02, 10) == 0  # the second one might be the last
-    assert schedule.due(3, 5.0, 0.02, 10) == 2
+    assert schedule.due(2, 5.0, supply) == 0  # the second one might be the last
+    assert schedule.due(3, 5.0, supply) == 2
     schedule.handed(2)
-    assert schedule.due(2, 5.0, 0.02, 10, ended=True) == 2
-    assert schedule.due(2, 0.05, 0.02, 10) == 2  # no time to wait
+    assert schedule.due(2, 5.0, supply, ended=True) == 2
+    assert schedule.due(2, 0.05, supply) == 2  # no time to wait
 
 
-def test_frame_cost_is_a_running_mean() -> None:
-    cost = FrameCost()
-    assert cost.seconds is None
-    cost.add(0.1)
-    assert cost.seconds == 0.1
-    for _ in range(60):
-        cost.add(0.02)
-    assert cost.seconds == pytest.approx(0.02, rel=1e-3)
+def test_frames_that_the_talker_has_made_already_need_no_preroll() -> None:
+    """The sentence was generated in the company of the one before it: only the codec is still to be waited for."""
+    slow_talker = {"ar_s": 0.3, "codec_s": 0.02}
+    assert ChunkSchedule(StreamConfig(), first=False).due(1, 0.0, Supply(0, 40, **slow_talker)) == 1
+    held = ChunkSchedule(StreamConfig(), first=False)
+    assert held.due(1, 0.0, Supply(40, 0, **slow_talker)) == 0
+    # What is missing comes while the rest is played: 10 frames take 3 s, 39 others last longer.
+    assert held.due(1, 0.0, Supply(10, 38, **slow_talker)) == 1
+    assert held.due(1, 0.0, Supply(20, 20, **slow_talker)) == 0
+
+
+def test_preroll_waits_for_the_slower_stage() -> None:
+    """The talker is fast, the codec is not."""
+    schedule = ChunkSchedule(StreamConfig(max_preroll_s=100), first=True)
+    in_hand = 1
+    while not (frames := schedule.due(in_hand, 0.0, Supply(0, 50 - in_hand, 0.02, 0.16))):
+        in_hand += 1
+    # (50 - k) 0.16 s <= 49 x 80 ms - the safety
+    assert frames == in_hand == 26
+    assert schedule.handed(frames) == 25
 
 
 def test_a_paced_listener_plays_from_the_first_chunk_on() -> None:

@@ -189,7 +189,7 @@ async def test_a_cloned_voice_behind_its_clip(base_model: Path, monkeypatch: pyt
 @in_loop
 async def test_open_loads_the_shipped_voice_and_warms_it_up() -> None:
     async with rtts.open() as tts:
-        assert tts._workers.frame_cost_s() is not None
+        assert tts._workers.pass_cost.seconds(1) is not None
         assert tts._workers._streams == []
         async with tts.session(seed=1) as session:
             session.feed("Hi.")

@@ -213,12 +213,12 @@ def test_the_next_sentence_comes_along_when_there_is_time(start: Start, lead_s: 
     workers, notes = start(engine), Notes([])
     notes.lead = lead_s
     stream = workers.open(notes)
-    together(workers, [stream], [[job("a" * 10), job("b" * 10)]])
+    together(workers, [stream], [[job("a" * 5), job("b" * 5)]])
     notes.wait(2)
-    mixed = [batch for batch in engine.batches if batch == ["a" * 10, "b" * 10]]
-    # Without a lead it has to come from the ring first: ten frames are less than a second.
+    mixed = [batch for batch in engine.batches if batch == ["a" * 5, "b" * 5]]
+    # Without a lead it has to come from the ring first: five frames are less than that.
     assert bool(mixed) == (lead_s > 0)
-    expected = [engine.offline(text, MANNER, Settings(seed=1)) for text in ("a" * 10, "b" * 10)]
+    expected = [engine.offline(text, MANNER, Settings(seed=1)) for text in ("a" * 5, "b" * 5)]
     np.testing.assert_array_equal(np.concatenate(notes.sounds), np.concatenate(expected))
 
 
@@ -231,8 +231,9 @@ def test_the_cost_of_a_frame_is_that_of_a_pass_and_not_of_its_rows(start: Start)
     together(workers, streams, [[job(letter * 30)] for letter in "abcd"])
     for each in notes:
         each.wait()
-    assert workers.ar_cost.seconds is not None
-    assert workers.ar_cost.seconds > 1.5 * 0.002
+    seconds = workers.pass_cost.seconds(4)
+    assert seconds is not None
+    assert seconds > 1.5 * 0.002
 
 
 def test_a_row_that_fails_is_alone_in_it(start: Start) -> None:
@@ -525,9 +526,37 @@ def test_prompts_do_not_count_as_frame_cost(start: Start) -> None:
     for _ in range(5):
         workers.submit(stream, job("x"))
         notes.wait()
-    assert workers.ar_cost.seconds is None
-    assert workers.frame_cost_s() is None
-    workers.submit(stream, job("xxx"))
+    assert workers.pass_cost.seconds(1) is None
+    assert workers.supply(job("xxx")) is None
+    workers.submit(stream, last := job("xxx"))
     notes.wait()
-    assert workers.ar_cost.seconds is not None
-    assert workers.frame_cost_s() is not None
+    assert workers.pass_cost.seconds(1) is not None
+    assert workers.supply(last) is not None
+
+
+def test_a_slow_talker_takes_sentences_together(start: Start) -> None:
+    """Alone, it would never keep up: its sentences come in a pass of their own, and sound the same."""
+    batches: list[int] = []
+
+    class Counted(FakeEngine):
+        def next_frames(self, utterances: Sequence[Utterance]) -> list[np.ndarray | Exception | None]:
+            batches.append(len(utterances))
+            return super().next_frames(utterances)
+
+    engine = Counted(ar_ms=300, row_ms=2)
+    workers, notes = start(engine), Notes([])
+    texts = [letter * 5 for letter in "abcd"]
+    together(workers, [workers.open(notes)], [[job(text) for text in texts]])
+    notes.wait(4)
+    assert max(batches) == 4
+    assert workers.sentences_ahead() == engine.max_rows - 1
+    expected = [engine.offline(text, MANNER, Settings(seed=1)) for text in texts]
+    np.testing.assert_array_equal(np.concatenate(notes.sounds), np.concatenate(expected))
+
+
+def test_a_fast_talker_has_one_sentence_ahead(start: Start) -> None:
+    workers, notes = start(FakeEngine()), Notes([])
+    assert workers.sentences_ahead() == 1
+    workers.submit(workers.open(notes), job("x" * 20))
+    notes.wait()
+    assert workers.sentences_ahead() == 1
