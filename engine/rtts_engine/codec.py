@@ -20,7 +20,7 @@ from rtts_engine.config import CodecConfig
 from rtts_engine.errors import ModelError, RequestError
 from rtts_engine.graph.codec_decoder import BOOKS, INITIAL, INPUT, NEXT, conv_context_frames, state_specs
 from rtts_engine.positions import MASKED, rope_frequencies, rope_tables
-from rtts_engine.runtime import Handle, Net, owned
+from rtts_engine.runtime import Feed, Handle, Net, owned
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -198,7 +198,7 @@ class CodecDecoder:
             )
         return rows.astype(np.int64)
 
-    def _inputs(self, state: CodecState, rows: I64) -> dict[str, F32 | Handle]:
+    def _inputs(self, state: CodecState, rows: I64) -> dict[str, Feed]:
         """The 12.5 Hz inputs of the graph for the frames after ``state``."""
         n = len(rows)
         entries = self._books[self._groups, rows]  # (n, groups, width)

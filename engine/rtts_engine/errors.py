@@ -42,3 +42,11 @@ class VoiceError(RttsError):
 
 class RequestError(RttsError):
     """An argument of a synthesis request is out of range or contradicts the model's kind."""
+
+
+def not_finite(what: str) -> ModelError:
+    """The error for a result with NaN or infinity in it."""
+    return ModelError(
+        f"{what} is not finite: the weights or what they are fed with (a voice?) are "
+        "damaged; see 'rtts doctor', convert the checkpoint or clone the voice again"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 import time
@@ -13,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.config import ModelConfig
-from rtts_engine.errors import RequestError
+from rtts_engine.errors import RequestError, not_finite
 from rtts_engine.frame_cap import resolve_max_frames
 from rtts_engine.prompt import LivePrompt
 from rtts_engine.request import MAX_SEED, Settings
-from rtts_engine.runtime import not_finite
 from rtts_engine.sampling import FirstCode, Sampling, choose, uniforms
 from rtts_engine.stack import StackState
 from rtts_engine.tables import Tables
@@ -134,10 +134,12 @@ class FrameStream(Iterator[I32]):
         self._row = None
         return row
 
-    def _choose_first(self, logits: F32) -> int | None:
-        """The frame's first code; None, and the end, instead of a frame."""
+    def _choose_first(self, output: TalkerOutput) -> int | None:
+        """The frame's first code; None, and the end, instead of a frame. Raises ModelError: NaN or infinity."""
+        if not math.isfinite(output.hidden.dot(output.hidden)):
+            raise not_finite("the talker's output")
         self._uniform = uniforms(self.seed, self.frames, self._config.talker.num_code_groups)
-        first = self._first.choose(logits, self.frames, self._uniform[0])
+        first = self._first.choose(output.logits, self.frames, self._uniform[0])
         if first == self._config.talker.ids.eos:
             self._stop("eos")
         elif self.frames >= self.max_frames:
@@ -190,7 +192,7 @@ def next_frames(streams: Sequence[FrameStream]) -> list[I32 | None]:
         firsts = []
         for stream, output in outputs:
             try:
-                first = stream._choose_first(output.logits)
+                first = stream._choose_first(output)
             except Exception as error:
                 stream._fail(error)
                 continue
@@ -225,12 +227,7 @@ def _talk(streams: Sequence[FrameStream]) -> list[tuple[FrameStream, TalkerOutpu
         if not isinstance(error, Exception):
             raise
         return outputs
-    for stream, output in zip(running, results, strict=True):
-        if np.isfinite(output.hidden).all() and np.isfinite(output.logits).all():
-            outputs.append((stream, output))
-        else:
-            stream._fail(not_finite("the talker's output"))
-    return outputs
+    return outputs + list(zip(running, results, strict=True))
 
 
 def _complete(firsts: list[tuple[FrameStream, F32, int]]) -> dict[int, I32]:

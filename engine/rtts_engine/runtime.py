@@ -5,10 +5,15 @@
 2. A key/value cache is opaque: it is extracted with ``type=1`` and fed back untouched, and one cache may not be
    continued twice.
 3. Extracting an intermediate that a light-mode run has already consumed crashes: a run asks only for graph outputs,
-   each once.
+   each once a pass.
 4. The wheels before 1.0.20261020 hold the GIL while they compute, so that threads cannot overlap; see
    ``check_environment``.
 5. A net's thread count is fixed when its weights are loaded.
+6. ncnn finds a blob's name by comparing it with all others: blobs go by number. An extractor is an array of all blobs:
+   a loop over one net keeps it (``Run.again``).
+
+Between two passes everything is out of the processor's caches, weights have gone through them: there, each kind of call
+costs some 20 microseconds, whatever it does. What happens once a code is written with few of them.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ import ncnn
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.errors import ModelError, RuntimeSetupError
+from rtts_engine.errors import ModelError, RuntimeSetupError, not_finite
 from rtts_engine.graph.writer import Precision
 
 F32 = npt.NDArray[np.float32]
@@ -42,7 +47,21 @@ class Handle:
     mat: Any
 
 
-Feed = F32 | Handle
+class Row:
+    """A graph input of fixed shape that is filled anew before every pass.
+
+    A layer that works in place copies a value that others hold too, so that ncnn never writes here.
+    """
+
+    __slots__ = ("mat", "values")
+
+    def __init__(self, rows: int, width: int) -> None:
+        self.mat: Any = owned(np.zeros((rows, width), np.float32)).mat
+        self.values: F32 = np.asarray(self.mat)
+        """(rows, width): write here."""
+
+
+Feed = F32 | Handle | Row
 
 
 def owned(array: npt.ArrayLike) -> Handle:
@@ -58,6 +77,11 @@ def to_numpy(handle: Handle) -> F32:
 
 EMPTY = Handle(ncnn.Mat())
 """The cache before the first position."""
+
+
+def empty_caches(count: int) -> list[Handle]:
+    """So many caches before the first position, for ``Run.advance``."""
+    return [Handle(ncnn.Mat()) for _ in range(count)]
 
 
 class Net:
@@ -102,6 +126,38 @@ class Net:
             raise ModelError(
                 f"{weights}: ncnn cannot read these weights; free memory, or convert the checkpoint again"
             )
+        self._numbers: dict[str, int] = {blob.name: i for i, blob in enumerate(self._net.blobs())}
+        self._stale: dict[str, list[int]] = {}
+
+    def number(self, name: str) -> int:
+        """Of a blob. Raises ModelError: there is none of this name."""
+        try:
+            return self._numbers[name]
+        except KeyError:
+            raise ModelError(
+                f"{self.stem}: no blob {name!r} in the graph; convert the checkpoint again"
+            ) from None
+
+    def stale(self, name: str) -> list[int]:
+        """Blobs that an earlier pass of the same ``Run`` may have left, and that ``name`` would be computed from.
+
+        Light mode drops a blob when it was read. What is left is ``name`` itself, and branches that only lead to other
+        outputs: the next pass would take those for its own.
+        """
+        if name not in self._stale:
+            layers, blobs = self._net.layers(), self._net.blobs()
+            needed, found, path = set(), [self.number(name)], [self.number(name)]
+            while path:
+                producer = blobs[path.pop()].producer
+                if producer not in needed:
+                    needed.add(producer)
+                    path += layers[producer].bottoms
+            for layer in (layers[i] for i in needed):
+                branches = [blobs[top].consumer in needed for top in layer.tops]
+                if layer.type == "Split" and not all(branches):
+                    found += [top for top, ours in zip(layer.tops, branches, strict=True) if ours]
+            self._stale[name] = found
+        return self._stale[name]
 
     def start(self, *, cache_capacity: int = 0) -> Run:
         """A pass in steps; ``cache_capacity`` as in ``run``."""
@@ -146,47 +202,57 @@ class Run:
     """A pass in steps: feed, compute up to a blob, feed what comes in its place, go on.
 
     Only the layers that a wanted blob needs are computed, each once. A blob may be asked for until a layer that reads
-    it was computed (rule 3), and each graph output once.
+    it was computed (rule 3), and each graph output once. ``again`` begins the next pass.
     """
 
     def __init__(self, net: Net, cache_capacity: int) -> None:
         """Use ``Net.start``."""
-        self._stem = net.stem
+        self._net = net
         self._extractor = net._net.create_extractor()
         if cache_capacity:
             self._extractor.set_kvcache_max_seqlen_hint(cache_capacity)
-        self._held: list[Handle] = []
+
+    def again(self, outputs: Sequence[str]) -> None:
+        """Begin another pass for ``outputs``: every graph input has to be fed anew."""
+        for name in outputs:
+            for number in self._net.stale(name):
+                self._extractor.input(number, EMPTY.mat)
 
     def feed(self, feeds: Mapping[str, Feed]) -> None:
         """Set graph inputs, or blobs in place of the layers that would compute them. Raises ModelError: unknown."""
+        put, number = self._extractor.input, self._net.number
         for name, feed in feeds.items():
-            handle = feed if isinstance(feed, Handle) else owned(feed)
-            self._held.append(handle)
-            if self._extractor.input(name, handle.mat) != 0:
-                raise ModelError(f"{self._stem}: no graph input {name!r}; convert the checkpoint again")
+            # The extractor holds a value that has been put in.
+            put(number(name), owned(feed).mat if isinstance(feed, np.ndarray) else feed.mat)
 
     def array(self, name: str) -> F32:
-        """A copy of a blob, which may hold NaN or infinity. Raises ModelError: out of memory."""
-        code, mat = self._extractor.extract(name)
+        """A blob, which may hold NaN or infinity; not to be written to. Raises ModelError: out of memory."""
+        code, mat = self._extractor.extract(self._net.number(name))
         if code != 0:
-            raise ModelError(f"{self._stem}: output {name!r} failed with ncnn code {code} (out of memory?)")
-        return np.array(mat)
+            raise self._failed(name, code)
+        return np.asarray(mat)
 
     def state(self, name: str, *, opaque: bool) -> Handle:
         """A blob as a handle; ``opaque``: a cache in ncnn's private layout. Raises ModelError: out of memory."""
-        mat = ncnn.Mat()
-        code = self._extractor.extract(name, mat, 1 if opaque else 0)
+        handle = Handle(ncnn.Mat())
+        self._take(name, handle, 1 if opaque else 0)
+        return handle
+
+    def advance(self, names: Sequence[str], caches: Sequence[Handle]) -> None:
+        """``caches``, which were fed to this pass, become those that it gave as ``names``; they are the caller's own.
+
+        Raises ModelError: out of memory.
+        """
+        for name, cache in zip(names, caches, strict=True):
+            self._take(name, cache, 1)
+
+    def _take(self, name: str, handle: Handle, kind: int) -> None:
+        code = self._extractor.extract(self._net.number(name), handle.mat, kind)
         if code != 0:
-            raise ModelError(f"{self._stem}: state {name!r} failed with ncnn code {code} (out of memory?)")
-        return Handle(mat)
+            raise self._failed(name, code)
 
-
-def not_finite(what: str) -> ModelError:
-    """The error for a result with NaN or infinity in it."""
-    return ModelError(
-        f"{what} is not finite: the weights or what they are fed with (a voice?) are "
-        "damaged; see 'rtts doctor', convert the checkpoint or clone the voice again"
-    )
+    def _failed(self, name: str, code: int) -> ModelError:
+        return ModelError(f"{self._net.stem}: blob {name!r} failed with ncnn code {code} (out of memory?)")
 
 
 def _native(path: Path) -> str | bytes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.config import CONTROL_IDS, PENALTY_RANGE, TEMPERATURE_RANGE, GenerationDefaults, TalkerConfig
-from rtts_engine.errors import RequestError
+from rtts_engine.errors import RequestError, not_finite
 
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
@@ -105,17 +108,13 @@ class Sampling:
 
 
 def probabilities(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F64]:
-    """Ids that survive temperature, top-k and top-p, ascending, and their probabilities (float64, sum 1)."""
-    scores = logits.astype(np.float32, copy=True)
-    if draw.temperature != 1.0:
-        scores /= np.float32(draw.temperature)
-    if 0 < draw.top_k < scores.size:
-        kth = np.partition(scores, scores.size - draw.top_k)[scores.size - draw.top_k]
-        kept = np.flatnonzero(scores >= kth)  # ties with the k-th stay
-    else:
-        kept = np.arange(scores.size)
-    kept = kept[scores[kept] > -np.inf]
-    weights = np.exp(scores[kept].astype(np.float64) - scores[kept].max())
+    """Ids that survive temperature, top-k and top-p, ascending, and their probabilities (float64, sum 1).
+
+    Raises:
+        ModelError: the largest of ``logits`` is no number.
+    """
+    kept, scores, best = _top(logits, draw)
+    weights = np.exp(scores.astype(np.float64) - best)
     if draw.top_p < 1.0:
         order = np.argsort(weights, kind="stable")
         tail = np.cumsum(weights[order]) / weights.sum() <= 1.0 - draw.top_p
@@ -125,6 +124,22 @@ def probabilities(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F64]:
     return kept, weights / weights.sum()
 
 
+def _top(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F32, float]:
+    """Ids that survive temperature and top-k, ascending, their scores, and the best score."""
+    scores = logits if draw.temperature == 1.0 else logits / np.float32(draw.temperature)
+    if 0 < draw.top_k < scores.size:
+        ordered, last = scores.copy(), scores.size - 1
+        ordered.partition((scores.size - draw.top_k, last))  # NaN counts as the largest
+        limit, best = ordered[scores.size - draw.top_k], float(ordered[last])
+    else:
+        limit, best = np.float32(-np.inf), float(scores.max())
+    if not math.isfinite(best):
+        raise not_finite("the model's view of the next code")
+    # Ties with the k-th stay; what is masked never does.
+    kept = (scores > limit if limit == -np.inf else scores >= limit).nonzero()[0]
+    return kept, scores.take(kept), best
+
+
 def uniforms(seed: int, frame: int, count: int) -> F64:
     """Numbers in [0, 1), one per codebook, that depend on seed and frame only (Philox 4x64)."""
     bits = np.random.Philox(key=seed, counter=[0, 0, 0, frame]).random_raw(count)
@@ -132,13 +147,24 @@ def uniforms(seed: int, frame: int, count: int) -> F64:
 
 
 def choose(logits: F32, draw: Draw, uniform: float) -> int:
-    """One code by inverting the distribution at ``uniform``. Greedy takes the lowest index among equal maxima."""
+    """One code by inverting the distribution at ``uniform``. Greedy takes the lowest index among equal maxima.
+
+    Raises:
+        ModelError: the largest of ``logits`` is no number.
+    """
     if not draw.do_sample:
-        return int(np.argmax(logits))
-    ids, probability = probabilities(logits, draw)
-    cumulative = np.cumsum(probability)
-    index = int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"))
-    return int(ids[min(index, ids.size - 1)])
+        code = int(logits.argmax())  # the first NaN, if there is one
+        if not math.isfinite(logits[code]):
+            raise not_finite("the model's view of the next code")
+        return code
+    if draw.top_p < 1.0:
+        ids, weights = probabilities(logits, draw)
+        sums = weights.cumsum().tolist()
+    else:
+        # Most draws go here, some fifteen a frame, with all code out of cache (see ``runtime``): few array operations.
+        ids, scores, best = _top(logits, draw)
+        sums = list(accumulate([math.exp(score - best) for score in scores.tolist()]))
+    return int(ids[min(bisect_right(sums, uniform * sums[-1]), len(sums) - 1)])
 
 
 class FirstCode:

@@ -10,9 +10,12 @@ import numpy.typing as npt
 
 from rtts_engine.config import TransformerConfig
 from rtts_engine.positions import causal_mask, rope_frequencies, rope_tables
-from rtts_engine.runtime import EMPTY, Feed, Handle, Net, owned
+from rtts_engine.runtime import Handle, Net, Row, Run, empty_caches, owned
 
 F32 = npt.NDArray[np.float32]
+
+_KEPT_POSITIONS = 1024
+"""Positions whose rotations and mask are kept for the streams that come after: 5 MB when all are there."""
 
 
 @dataclass(slots=True)
@@ -22,6 +25,8 @@ class StackState:
     position: int = 0
     """Rows seen so far."""
     caches: list[Handle] = field(default_factory=list)
+    run: Run | None = None
+    """What the last pass was computed in; the next one goes on there. It holds nothing that a pass depends on."""
 
 
 class Stack:
@@ -35,6 +40,7 @@ class Stack:
         self._layers = range(config.num_layers)
         self._past_names = [f"p{kind}{i}" for i in self._layers for kind in "kv"]
         self._cache_names = [f"c{kind}{i}" for i in self._layers for kind in "kv"]
+        self._steps: dict[int, dict[str, Handle]] = {}
 
     def positions(self, start: int, rows: int, streams: int = 1) -> dict[str, Handle]:
         """What a run is fed besides its rows, of which those of the last position are wanted.
@@ -47,11 +53,20 @@ class Stack:
         mask = causal_mask(rows, start)
         return {"mask": owned(mask), "cos": owned(cos), "sin": owned(sin), "pick": owned(pick)}
 
+    def step(self, position: int) -> dict[str, Handle]:
+        """``positions`` of one row, which recur from stream to stream."""
+        kept = self._steps.get(position)
+        if kept is None:
+            kept = self.positions(position, 1)
+            if position < _KEPT_POSITIONS:
+                self._steps[position] = kept
+        return kept
+
     def run(
         self,
         state: StackState,
-        rows: F32,
-        outputs: list[str],
+        rows: F32 | Row,
+        outputs: Sequence[str],
         *,
         positions: dict[str, Handle] | None = None,
         capacity: int = 0,
@@ -59,24 +74,31 @@ class Stack:
         """Append ``rows`` (n, width) to ``state`` and return ``outputs`` of the wanted rows, each (m, size).
 
         ``positions`` are by default those of one stream whose last row is wanted. ``capacity``: positions to reserve
-        when the state is new; a longer stream still works.
+        when the state is new; a longer stream still works. What is returned may hold NaN or infinity.
         """
-        count = rows.shape[0]
-        feeds: dict[str, Feed] = {"x": rows}
-        feeds.update(positions if positions is not None else self.positions(state.position, count))
-        feeds.update(zip(self._past_names, state.caches or [EMPTY] * len(self._past_names), strict=True))
-        arrays, state.caches = self._net.run(
-            feeds, outputs, self._cache_names, opaque=True, cache_capacity=capacity if not state.caches else 0
-        )
+        count = len(rows.values if isinstance(rows, Row) else rows)
+        if state.run is None:
+            state.run = self._net.start(cache_capacity=capacity)
+            state.caches = state.caches or empty_caches(len(self._past_names))
+        else:
+            state.run.again(outputs)
+        run = state.run
+        if positions is None:
+            positions = self.step(state.position) if count == 1 else self.positions(state.position, count)
+        run.feed({"x": rows})
+        run.feed(positions)
+        run.feed(dict(zip(self._past_names, state.caches, strict=True)))
+        arrays = [run.array(name) for name in outputs]
+        run.advance(self._cache_names, state.caches)
         state.position += count
         return arrays
 
     def run_lockstep(
         self,
         state: StackState,
-        rows: F32,
+        rows: F32 | Row,
         streams: int,
-        outputs: list[str],
+        outputs: Sequence[str],
         *,
         positions: dict[str, Handle],
         capacity: int = 0,
@@ -88,9 +110,10 @@ class Stack:
         """
         if streams == 1:
             return self.run(state, rows, outputs, positions=positions, capacity=capacity)
+        total = len(rows.values if isinstance(rows, Row) else rows)
         run = self._net.start()
         run.feed({"x": rows} | {name: positions[name] for name in ("cos", "sin", "pick")})
-        past = state.caches or [EMPTY] * len(self._past_names)
+        past = state.caches or empty_caches(len(self._past_names))
         caches: list[Handle] = []
         for i in self._layers:
             attention = self._net.start(cache_capacity=0 if state.caches else capacity)
@@ -100,14 +123,14 @@ class Stack:
                 heads, count, size = joined.shape
                 apart = joined.reshape(heads, count // streams, streams, size).transpose(2, 0, 1, 3)
                 attention.feed({f"{kind}{i}": apart.reshape(streams * heads, count // streams, size)})
-            run.feed({f"a{i}": attention.array(f"a{i}").reshape(len(rows), -1)})
+            run.feed({f"a{i}": attention.array(f"a{i}").reshape(total, -1)})
             caches += [attention.state(f"c{kind}{i}", opaque=True) for kind in "kv"]
         arrays = [run.array(name) for name in outputs]
         state.caches = caches
-        state.position += len(rows) // streams
+        state.position += total // streams
         return arrays
 
-    def step_together(self, states: Sequence[StackState], rows: F32, outputs: list[str]) -> list[F32]:
+    def step_together(self, states: Sequence[StackState], rows: F32, outputs: Sequence[str]) -> list[F32]:
         """Append one row (width,) of ``rows`` (n, width) to each of n states that have been run before.
 
         The weights are read once for all rows; every state's attention is its own, so that states may be of any length
@@ -118,18 +141,18 @@ class Stack:
         """
         assert self._attention is not None
         cos, sin = rope_tables([state.position for state in states], self._frequencies)
-        run = self._net.start()
+        run, attention = self._net.start(), self._attention.start()
         run.feed({"x": rows, "cos": cos, "sin": sin})
         for i in self._layers:
             joined = np.concatenate([run.array(f"{kind}{i}") for kind in "qkv"])  # (heads, n, head_dim)
             apart = np.ascontiguousarray(joined.transpose(1, 0, 2))[:, :, None]
             mixed = []
             for row, state in zip(apart, states, strict=True):
-                attention = self._attention.start()
-                attention.feed({"qkv": row, "pk": state.caches[2 * i], "pv": state.caches[2 * i + 1]})
+                caches = state.caches[2 * i : 2 * i + 2]
+                attention.again(["a"])
+                attention.feed({"qkv": row, "pk": caches[0], "pv": caches[1]})
                 mixed.append(attention.array("a").reshape(-1))
-                state.caches[2 * i] = attention.state("ck", opaque=True)
-                state.caches[2 * i + 1] = attention.state("cv", opaque=True)
+                attention.advance(["ck", "cv"], caches)
             run.feed({f"a{i}": np.stack(mixed)})
         run.feed({"picked": run.array("top")})  # all of them, and NaN stays in its row
         arrays = [run.array(name) for name in outputs]

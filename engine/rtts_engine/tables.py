@@ -60,9 +60,11 @@ class Tables:
         """COD of codec ids: (n, D)."""
         return self._codec_rows[np.asarray(ids, np.int64)]
 
-    def acoustic(self, index: int, codes: Sequence[int]) -> F32:
-        """Rows of the table for codebook ``index + 1``: (n, D)."""
-        return self._acoustic_rows[index][np.asarray(codes, np.int64)]
+    def write_acoustic(self, index: int, codes: Sequence[int], out: F32) -> None:
+        """Put rows of the table for codebook ``index + 1`` into ``out`` (n, D)."""
+        table = self._acoustic_rows[index]
+        for row, code in enumerate(codes):
+            out[row] = table[code]
 
     def frames(self, codes: npt.NDArray[np.int32]) -> F32:
         """Frame embeddings f (R, D) of codes (R, 16): the sum of all 16 rows."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.config import TalkerConfig
-from rtts_engine.runtime import Handle, Net, not_finite
+from rtts_engine.runtime import Handle, Net, Row
 from rtts_engine.stack import Stack, StackState
 from rtts_engine.tables import Tables
 
@@ -30,7 +30,7 @@ class TalkerOutput:
     hidden: F32
     """(D,) final-normed state; it conditions the code predictor."""
     logits: F32
-    """(vocab,) scores of the next first code, control ids included."""
+    """(vocab,) scores of the next first code, control ids included. Either may hold NaN or infinity."""
 
 
 class Talker:
@@ -55,8 +55,7 @@ class Talker:
     def step_together(self, states: Sequence[StackState], rows: F32) -> list[TalkerOutput]:
         """Append one of ``rows`` (n, D) to each of n states, reading the weights once for all.
 
-        States may be of any length, and stepped alone or with others at any time. An output may hold NaN or infinity:
-        of its own row, the others are not touched by it.
+        States may be of any length, and stepped alone or with others at any time. NaN or infinity stay in their row.
         """
         if len(states) == 1:
             return [self.step(states[0], rows[0])]
@@ -75,6 +74,7 @@ class Predictor:
         self._stack = Stack(net, config.predictor.stack)
         self._tables = tables
         self._groups = config.num_code_groups
+        self._outputs = [[f"logits{s}"] for s in range(self._groups - 1)]
         # Positions restart with every frame: masks and rotations are made once for each number of streams.
         self._positions: dict[int, list[dict[str, Handle]]] = {}
 
@@ -84,7 +84,7 @@ class Predictor:
         Args:
             hidden: (D,) the talker's state that produced ``first_code``.
             first_code: c0.
-            choose: picks a code given the codebook's number (1..15) and its logits (C,).
+            choose: picks a code given the codebook's number (1..15) and its logits (C,), which may hold NaN.
         """
         codes: I32 = self.frames(hidden[None], [first_code], [choose])[0]
         return codes
@@ -99,16 +99,20 @@ class Predictor:
             self._positions[count] = positions
         codes = np.empty((count, self._groups), np.int32)
         codes[:, 0] = first_codes
-        rows = np.concatenate([hidden, self._tables.codec(first_codes)])
+        first = np.concatenate([hidden, self._tables.codec(first_codes)])
+        later = Row(count, first.shape[1])
         state = StackState()
         for s in range(self._groups - 1):
             (logits,) = self._stack.run_lockstep(
-                state, rows, count, [f"logits{s}"], positions=positions[s], capacity=self._groups
+                state,
+                later if s else first,
+                count,
+                self._outputs[s],
+                positions=positions[s],
+                capacity=self._groups,
             )
-            if not np.isfinite(logits).all():
-                raise not_finite("the code predictor's output")
             chosen = [pick(s + 1, scores) for pick, scores in zip(choose, logits, strict=True)]
             codes[:, s + 1] = chosen
             if s < self._groups - 2:
-                rows = self._tables.acoustic(s, chosen)
+                self._tables.write_acoustic(s, chosen, later.values)
         return codes

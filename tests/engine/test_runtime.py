@@ -11,7 +11,7 @@ import pytest
 from rtts_engine import runtime
 from rtts_engine.errors import ModelError, RuntimeSetupError
 from rtts_engine.graph.writer import GraphWriter, Precision
-from rtts_engine.runtime import Net, owned, to_numpy
+from rtts_engine.runtime import EMPTY, Net, Row, empty_caches, owned, to_numpy
 
 RNG = np.random.default_rng(0)
 
@@ -128,7 +128,7 @@ def test_what_is_not_a_number_is_an_error_not_sound(tmp_path: Path, value: float
 def test_unknown_input_is_named(tmp_path: Path) -> None:
     with GraphWriter(tmp_path / "g") as g:
         g.output(g.silu(g.input("x")), "y")
-    with pytest.raises(ModelError, match="no graph input 'z'"):
+    with pytest.raises(ModelError, match="no blob 'z' in the graph"):
         Net(tmp_path / "g").run({"z": normal(1, 4)}, ["y"])
 
 
@@ -143,3 +143,60 @@ def test_an_old_wheel_is_refused_only_when_the_check_confirms_it(monkeypatch: py
     monkeypatch.setattr(runtime, "releases_gil", lambda: False)
     with pytest.raises(RuntimeSetupError, match=r"pip install 'ncnn>=1\.0\.20261020'"):
         runtime.check_environment()
+
+
+def test_a_run_goes_on_with_another_pass(tmp_path: Path) -> None:
+    """Every output is computed from what was fed last, branches that an earlier pass left unread included."""
+    with GraphWriter(tmp_path / "g") as g:
+        hidden = g.silu(g.linear(g.input("x"), normal(8, 4)))
+        for i in range(3):
+            g.output(g.linear(hidden, normal(5, 8)), f"y{i}")
+    net = Net(tmp_path / "g")
+    x = Row(1, 4)
+    run = net.start()
+    for name in ("y0", "y1", "y1", "y2", "y0"):
+        x.values[:] = normal(1, 4)
+        run.again([name])
+        run.feed({"x": x})
+        (alone,), _ = net.run({"x": x.values.copy()}, [name])
+        np.testing.assert_array_equal(run.array(name), alone)
+
+
+def test_what_a_run_gave_stays(tmp_path: Path) -> None:
+    with GraphWriter(tmp_path / "g") as g:
+        g.output(g.silu(g.input("x")), "y")
+    x, run, given = Row(2, 3), Net(tmp_path / "g").start(), []
+    for value in range(5):
+        x.values[:] = value
+        run.again(["y"])
+        run.feed({"x": x})
+        given.append(run.array("y"))
+        np.testing.assert_array_equal(x.values, np.full((2, 3), value))  # an in-place layer worked on a copy
+    del run, x
+    gc.collect()
+    for value, y in enumerate(given):
+        np.testing.assert_allclose(y, np.full((2, 3), value / (1 + np.exp(-value))), rtol=1e-5)
+
+
+@pytest.mark.parametrize("capacity", [0, 2, 16])
+def test_caches_advance_in_one_run(tmp_path: Path, capacity: int) -> None:
+    """The same as with a run for each step, beyond the reserved positions too."""
+    with GraphWriter(tmp_path / "g") as g:
+        q, k, v = (g.input(name) for name in "qkv")
+        out, keys, values = g.cached_attention(q, k, v, None, 0.3, (g.input("pk"), g.input("pv")))
+        g.output(out, "y")
+        g.output(keys, "ck")
+        g.output(values, "cv")
+    net = Net(tmp_path / "g")
+    run, caches, apart = net.start(cache_capacity=capacity), empty_caches(2), [EMPTY, EMPTY]
+    for step in range(12):
+        new = {name: normal(2, 1, 16) for name in "qkv"}
+        run.again(["y"])
+        run.feed(new | {"pk": caches[0], "pv": caches[1]})
+        y = run.array("y")
+        run.advance(["ck", "cv"], caches)
+        past = {"pk": apart[0], "pv": apart[1]}
+        (want,), apart = net.run(
+            new | past, ["y"], ["ck", "cv"], opaque=True, cache_capacity=0 if step else capacity
+        )
+        np.testing.assert_array_equal(y, want)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rtts_engine.config import GenerationDefaults
-from rtts_engine.errors import RequestError
+from rtts_engine.errors import ModelError, RequestError
 from rtts_engine.sampling import Draw, FirstCode, Sampling, choose, probabilities, uniforms
 
 from .conftest import Models
@@ -58,6 +58,42 @@ def test_probabilities(
     else:
         np.testing.assert_allclose(dense, slow_probabilities(logits, draw), atol=1e-9)
     assert values.sum() == pytest.approx(1.0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    temperature=st.sampled_from([0.3, 0.9, 1.0, 1.7]),
+    top_k=st.sampled_from([0, 1, 50, 5000]),
+    top_p=st.sampled_from([0.8, 1.0]),
+    ties=st.booleans(),
+)
+def test_choice_inverts_the_distribution(
+    seed: int, temperature: float, top_k: int, top_p: float, ties: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 4, 300).astype(np.float32)
+    logits[rng.random(300) < 0.2] = -np.inf
+    if ties:
+        logits = np.round(logits)
+    draw = Draw(True, temperature, top_k, top_p)
+    ids, values = probabilities(logits, draw)
+    cumulative = np.cumsum(values)
+    for uniform in rng.random(20):
+        want = ids[
+            min(int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right")), len(ids) - 1)
+        ]
+        assert choose(logits, draw, uniform) == want
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("draw", [Draw(), Draw(top_k=0), Draw(top_p=0.8), Draw(do_sample=False)])
+@pytest.mark.parametrize("damage", [[np.nan], [np.inf], [np.nan] * 100, [-np.inf] * 200])
+def test_what_is_not_a_number_is_never_drawn(draw: Draw, damage: list[float]) -> None:
+    logits = np.random.default_rng(0).normal(0, 4, 200).astype(np.float32)
+    logits[: len(damage)] = damage
+    with pytest.raises(ModelError, match="not finite"):
+        choose(logits, draw, 0.5)
 
 
 def test_masked_ids_are_never_drawn() -> None:
