@@ -82,8 +82,8 @@ class StreamConfig:
     max_buffered_s: float = 30.0
     """Sound that may wait to be taken before the codec waits (back-pressure)."""
     max_preroll_s: float = 5.0
-    """Longest time that a machine slower than real time holds an utterance back so that no hole follows; where that
-    is not enough, holes follow."""
+    """Longest time that a machine slower than real time holds an utterance back so that no hole follows. Where that
+    is not enough, it is held back as long once more whenever it has run dry."""
     text_mode: TextMode = "sentence"
     """``sentence`` speaks whole sentences; ``token`` feeds text into the running talker as it arrives."""
     prefetch_sentences: Prefetch = "auto"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _SMOOTHING = 0.2
-_FORGETTING = 0.95
+_FORGETTING = 0.98
 ROW_SHARE = 0.12
 """What a further row adds to a pass of the talker, as a share of the pass with one, until both were measured: on two
 AVX2 cores 0.07 in fp32 and 0.15 in int8 at the 0.6B's size."""
@@ -24,12 +24,14 @@ class FrameCost:
 
 
 class PassCost:
-    """Seconds of a pass of the talker over a number of rows: a line through recent passes.
+    """Seconds of a pass of the talker over a number of rows: what one row takes now, and what each further one adds.
 
-    The line's slope is ``ROW_SHARE`` until passes with different numbers of rows say otherwise.
+    The latter, as a share of the former, is a property of machine and model. It is learnt slowly, from passes with
+    different numbers of rows, and is ``ROW_SHARE`` until there were some.
     """
 
     def __init__(self) -> None:
+        self._one = FrameCost()
         self._weight = self._x = self._xx = self._t = self._xt = 0.0
 
     def add(self, rows: int, seconds: float) -> None:
@@ -40,14 +42,18 @@ class PassCost:
         self._weight, self._x, self._xx, self._t, self._xt = (
             _FORGETTING * old + new for old, new in zip(sums, now, strict=True)
         )
+        self._one.add(seconds / (1 + self._share() * more))
 
     def seconds(self, rows: int) -> float | None:
         """Of a pass with so many rows; None before the first one was counted."""
-        if not self._weight:
-            return None
+        return None if self._one.seconds is None else self._one.seconds * (1 + self._share() * (rows - 1))
+
+    def _share(self) -> float:
+        """Of a line through recent passes, held to the usual one as if by some passes more."""
         mean_x, mean_t = self._x / self._weight, self._t / self._weight
         usual = ROW_SHARE * mean_t / (1 + ROW_SHARE * mean_x)
         spread = self._xx - self._weight * mean_x**2
         together = self._xt - self._weight * mean_x * mean_t
-        slope = max(0.0, (together + usual) / (spread + 1.0))  # as if one more pass had shown the usual
-        return max(mean_t + slope * (rows - 1 - mean_x), 0.0)
+        slope = max(0.0, (together + usual) / (spread + 1.0))
+        one = mean_t - slope * mean_x
+        return slope / one if one > 0 else ROW_SHARE

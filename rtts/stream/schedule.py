@@ -72,11 +72,11 @@ class ChunkSchedule:
             ended: no frame follows.
         """
         fixed = self._config.ramp == "fixed"
-        if self._chunks:
-            wanted = self._config.chunk_frames if fixed else self._affordable(buffered_s, supply)
-        elif fixed:
-            wanted = self._config.first_chunk_frames
-        else:
+        if fixed:
+            wanted = self._config.chunk_frames if self._chunks else self._config.first_chunk_frames
+        elif self._chunks and buffered_s > 0:
+            wanted = self._affordable(buffered_s, supply)
+        else:  # nothing plays: on a slow machine, one long pause is better than one between any two frames
             wanted = self._first(in_hand, buffered_s, supply)
             if not self._first_of_turn:
                 wanted = max(wanted, self._affordable(buffered_s, supply))
@@ -97,6 +97,7 @@ class ChunkSchedule:
         if not self._chunks:
             preroll_frames = max(0, min(self._preroll_frames, frames - self._config.first_chunk_frames))
         self._chunks += 1
+        self._preroll_frames = 0
         return preroll_frames
 
     def _first(self, in_hand: int, buffered_s: float, supply: Supply | None) -> int:

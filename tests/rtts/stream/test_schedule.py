@@ -144,6 +144,14 @@ def test_preroll_is_no_longer_than_it_must_be(cost: float, frames: int) -> None:
         assert (frames - less) * cost > (frames - 1) * FRAME_S - SAFETY_S
 
 
+def test_a_machine_that_is_far_too_slow_pauses_seldom() -> None:
+    """A hole after every frame would be unbearable: it waits for ten frames, plays on while it can, and waits again."""
+    run = produce(StreamConfig(max_preroll_s=3.0), [0.3] * 100)
+    assert run.first_s == pytest.approx(3.0)
+    assert run.chunks[0] == 10
+    assert 1 < len(run.holes) <= 100 / 10
+
+
 def test_preroll_counts_only_what_was_held_back() -> None:
     assert produce(StreamConfig(), [0.2] * 3, expected=100).preroll_frames == 2
     assert produce(StreamConfig(first_chunk_frames=3), [0.2] * 3, expected=100).preroll_frames == 0
