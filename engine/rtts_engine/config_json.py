@@ -33,7 +33,7 @@ from rtts_engine.config import (
     TransformerConfig,
 )
 from rtts_engine.errors import CheckpointError, ConfigError
-from rtts_engine.files import reason
+from rtts_engine.files import read_text, reason
 
 MODEL_TYPE = "qwen3_tts"
 TOKENIZER_TYPE = "qwen3_tts_tokenizer_12hz"
@@ -46,7 +46,7 @@ MAX_WINDOW = 4096
 """Columns that the codec's transformer looks back (released: 72): its state is allocated when a model is loaded."""
 
 
-class _Fields:
+class Fields:
     """One JSON object with typed access; an error names the file, the field and the value."""
 
     def __init__(self, where: str, prefix: str, data: Mapping[str, Any]) -> None:
@@ -106,8 +106,8 @@ class _Fields:
             raise self.fail(key, "an object")
         return cast("Mapping[str, Any]", value)
 
-    def section(self, key: str) -> _Fields:
-        return _Fields(self._where, f"{self._prefix}{key}.", self.mapping(key))
+    def section(self, key: str) -> Fields:
+        return Fields(self._where, f"{self._prefix}{key}.", self.mapping(key))
 
     def must_be(self, key: str, expected: object, default: object = None) -> None:
         """A field whose other values this engine does not implement."""
@@ -118,7 +118,7 @@ class _Fields:
 def read_json(path: Path) -> dict[str, Any]:
     """The object in ``path``; a clear error when it is absent, damaged or not an object."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file; is this a Qwen3-TTS checkpoint directory?") from None
     except OSError as error:
@@ -134,7 +134,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def _stack(f: _Fields) -> TransformerConfig:
+def _stack(f: Fields) -> TransformerConfig:
     f.must_be("hidden_act", "silu", "silu")
     f.must_be("attention_bias", False, False)
     f.must_be("use_sliding_window", False, False)
@@ -155,7 +155,7 @@ def _stack(f: _Fields) -> TransformerConfig:
     return stack
 
 
-def _named_ids(f: _Fields, key: str, vocab_size: int) -> dict[str, int]:
+def _named_ids(f: Fields, key: str, vocab_size: int) -> dict[str, int]:
     ids: dict[str, int] = {}
     for name, value in f.mapping(key).items():
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < vocab_size:
@@ -164,7 +164,7 @@ def _named_ids(f: _Fields, key: str, vocab_size: int) -> dict[str, int]:
     return ids
 
 
-def _talker(f: _Fields) -> TalkerConfig:
+def _talker(f: Fields) -> TalkerConfig:
     p = f.section("code_predictor_config")
     groups = f.integer("num_code_groups", low=2, high=64)
     if p.integer("num_code_groups", default=groups) != groups:
@@ -203,7 +203,7 @@ def _talker(f: _Fields) -> TalkerConfig:
     )
 
 
-def _speaker_encoder(f: _Fields, hidden_size: int) -> SpeakerEncoderConfig:
+def _speaker_encoder(f: Fields, hidden_size: int) -> SpeakerEncoderConfig:
     f.must_be("sample_rate", SAMPLE_RATE_HZ, SAMPLE_RATE_HZ)
     config = SpeakerEncoderConfig(
         enc_dim=f.integer("enc_dim", default=1024),
@@ -228,7 +228,7 @@ def _speaker_encoder(f: _Fields, hidden_size: int) -> SpeakerEncoderConfig:
     return config
 
 
-def _codec_decoder(f: _Fields) -> CodecDecoderConfig:
+def _codec_decoder(f: Fields) -> CodecDecoderConfig:
     f.must_be("hidden_act", "silu", "silu")
     f.must_be("attention_bias", False, False)
     f.must_be("num_semantic_quantizers", 1, 1)
@@ -258,7 +258,7 @@ def _codec_decoder(f: _Fields) -> CodecDecoderConfig:
     return config
 
 
-def _codec_encoder(f: _Fields) -> CodecEncoderConfig:
+def _codec_encoder(f: Fields) -> CodecEncoderConfig:
     for key, expected in (
         ("hidden_act", "gelu"),
         ("use_causal_conv", True),
@@ -299,7 +299,7 @@ def _codec_encoder(f: _Fields) -> CodecEncoderConfig:
 
 
 def _codec(where: str, data: Mapping[str, Any]) -> CodecConfig:
-    f = _Fields(where, "", data)
+    f = Fields(where, "", data)
     model_type = data.get("model_type")
     if model_type != TOKENIZER_TYPE:
         raise ConfigError(
@@ -323,7 +323,7 @@ def _codec(where: str, data: Mapping[str, Any]) -> CodecConfig:
 
 
 def _generation(where: str, data: Mapping[str, Any]) -> GenerationDefaults:
-    f = _Fields(where, "", data)
+    f = Fields(where, "", data)
     d = GenerationDefaults()
     return GenerationDefaults(
         do_sample=f.boolean("do_sample", d.do_sample),
@@ -348,7 +348,7 @@ def _generation(where: str, data: Mapping[str, Any]) -> GenerationDefaults:
     )
 
 
-def _text_normalization(f: _Fields) -> Literal["english"] | None:
+def _text_normalization(f: Fields) -> Literal["english"] | None:
     """Not a key of the released checkpoints, which read digits."""
     if f.has("text_normalization"):
         f.must_be("text_normalization", "english")
@@ -368,7 +368,7 @@ def parse_config(
     ),
 ) -> ModelConfig:
     """Typed form of the three JSON objects; ``where`` names them in errors. Raises ``ConfigError``."""
-    f = _Fields(where[0], "", main)
+    f = Fields(where[0], "", main)
     model_type = main.get("model_type")
     if model_type != MODEL_TYPE:
         raise ConfigError(

@@ -40,6 +40,18 @@ def check_target(path: Path) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
+def read_text(path: Path) -> str:
+    """The UTF-8 text of a file; from a pipe in its place, reading would wait for ever.
+
+    Raises:
+        OSError: it cannot be read, or is something else than a file.
+        UnicodeDecodeError: it is not UTF-8.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    return path.read_text(encoding="utf-8")
+
+
 def reason(error: OSError) -> str:
     """What the system says about a failed operation, without path and number: ``No space left on device``."""
     return error.strerror or str(error) or type(error).__name__

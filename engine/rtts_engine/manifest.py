@@ -7,11 +7,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from rtts_engine.config import ModelConfig, spoken_languages
-from rtts_engine.config_json import parse_config
+from rtts_engine.config_json import Fields, parse_config
 from rtts_engine.errors import ConfigError, ModelError
+from rtts_engine.files import read_text
 from rtts_engine.graph.writer import PRECISIONS, Precision
 
 MANIFEST_FILE = "model.json"
@@ -23,6 +24,7 @@ TALKER, PREDICTOR, TEXT_PROJECTION, CODEC_DECODER = "talker", "predictor", "text
 TALKER_ATTENTION = "talker_attention"
 CODEC_ENCODER, SPEAKER_ENCODER = "codec_encoder", "speaker_encoder"
 """Stems of the graphs; the encoders are there in models that clone."""
+_GRAPHS = (TALKER, TALKER_ATTENTION, PREDICTOR, TEXT_PROJECTION, CODEC_DECODER)
 LOAD_CHECK_BYTES = 64 << 20
 """Files up to this size are compared with their hashes whenever a model is loaded: tens of milliseconds each at most.
 
@@ -111,39 +113,42 @@ class Manifest:
         """
         path = folder / MANIFEST_FILE
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(read_text(path))
         except FileNotFoundError:
             raise ModelError(
                 f"{folder}: no {MANIFEST_FILE}; not a converted model (see 'rtts convert')"
             ) from None
         except (OSError, ValueError, RecursionError) as error:
             raise ModelError(f"{path}: damaged ({error}); convert the checkpoint again") from None
+        if not isinstance(data, dict):
+            raise ModelError(f"{path}: damaged (not an object); convert the checkpoint again")
+        fields = Fields(str(path), "", data)
         try:
-            if data["format"] != FORMAT:
+            if data.get("format") != FORMAT:
                 raise ModelError(
-                    f"{path}: format {data['format']}, this version reads {FORMAT}; convert again"
+                    f"{path}: format {data.get('format')}, this version reads {FORMAT}; convert again"
                 )
-            if data["precision"] not in PRECISIONS:
-                raise ModelError(f"{path}: precision {data['precision']!r}, expected {', '.join(PRECISIONS)}")
-            configs = data["config"]
+            precision = fields.text("precision")
+            if precision not in PRECISIONS:
+                raise ModelError(f"{path}: precision {precision!r}, expected {', '.join(PRECISIONS)}")
+            configs = fields.section("config")
             manifest = cls(
-                name=str(data["name"]),
-                precision=cast("Precision", data["precision"]),
-                ncnn_version=str(data["ncnn"]),
-                source_sha256=str(data["source_sha256"]),
+                name=fields.text("name"),
+                precision=precision,
+                ncnn_version=fields.text("ncnn"),
+                source_sha256=fields.text("source_sha256"),
                 config=parse_config(
-                    configs["main"], configs["codec"], configs["generation"], where=(str(path),) * 3
+                    configs.mapping("main"),
+                    configs.mapping("codec"),
+                    configs.mapping("generation"),
+                    where=(str(path),) * 3,
                 ),
-                config_json=configs,
-                codec_ranges={str(n): float(v) for n, v in data.get("codec_ranges", {}).items()},
-                files={
-                    str(n): FileRecord(int(r["bytes"]), str(r["sha256"])) for n, r in data["files"].items()
-                },
+                config_json=data["config"],
+                files=_records(fields),
+                codec_ranges=_ranges(fields) if "codec_ranges" in data else {},
             )
         except ConfigError as error:
             raise ModelError(f"{error}; convert the checkpoint again") from None
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ModelError(f"{path}: damaged (field {error}); convert the checkpoint again") from None
         for name, record in manifest.files.items():
             file = folder / name
             if not file.is_file():
@@ -171,6 +176,23 @@ class Manifest:
                 raise ModelError(
                     f"{folder / name}: contents changed since conversion; convert the checkpoint again"
                 )
+
+
+def _ranges(fields: Fields) -> dict[str, float]:
+    ranges = fields.section("codec_ranges")
+    return {name: ranges.number(name, low=0.0, high=1e30) for name in fields.mapping("codec_ranges")}
+
+
+def _records(fields: Fields) -> dict[str, FileRecord]:
+    listed = fields.section("files")
+    for stem in _GRAPHS:
+        for name in (f"{stem}.param", f"{stem}.bin"):
+            listed.mapping(name)
+    records = {name: listed.section(name) for name in fields.mapping("files")}
+    return {
+        name: FileRecord(record.integer("bytes", low=0, high=2**63 - 1), record.text("sha256"))
+        for name, record in records.items()
+    }
 
 
 def file_sha256(path: Path) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.errors import CheckpointError
-from rtts_engine.files import reason
+from rtts_engine.files import read_text, reason
 
 F32 = npt.NDArray[np.float32]
 
@@ -179,7 +179,7 @@ class TensorSource:
         if single.exists() or not index.exists():
             return cls(_map_file(single), single)
         try:
-            weight_map = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+            weight_map = json.loads(read_text(index))["weight_map"]
             shards = sorted({str(shard) for shard in weight_map.values()})
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise CheckpointError(

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer as Backend
 
 from rtts_engine.config_json import read_json
 from rtts_engine.errors import CheckpointError, ConfigError, TextError
-from rtts_engine.files import reason
+from rtts_engine.files import read_text, reason
 
 SplitRule = Literal["qwen2", "mistral"]
 
@@ -303,7 +303,7 @@ def _read_single(path: Path) -> _Files:
 def _read_merges(path: Path, vocab: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Pairs in order of rank; blank lines and a first ``#version`` line are skipped, as the official reader does."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = read_text(path).split("\n")
     except FileNotFoundError:
         raise CheckpointError(f"{path}: no such file; download the tokenizer files again") from None
     except OSError as error:

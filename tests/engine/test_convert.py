@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +21,7 @@ from rtts_engine.errors import CheckpointError, ModelError, RequestError
 from rtts_engine.graph.writer import PRECISIONS, Precision
 from rtts_engine.manifest import MANIFEST_FILE, Manifest
 from rtts_engine.model import Model, Threads
-from tests.checkpoints import damage
+from tests.checkpoints import damage, write_checkpoint
 
 from .conftest import Models
 
@@ -248,15 +251,91 @@ def test_threads_out_of_range() -> None:
         ("", "damaged"),
         ("[]", "damaged"),
         ('{"format": 0}', "format 0, this version reads 3"),
-        ('{"format": 3}', "damaged"),
+        ('{"format": 3}', "precision is missing"),
         ('{"format": 3, "precision": "int3"}', "precision 'int3'"),
         ('{"format": 3, "precision": []}', "precision"),
+        ('{"format": 3, "precision": 5}', "precision is 5, expected a string"),
         ('{"format": 1e999}', "format inf"),
     ],
 )
 def test_damaged_manifests(converted: Path, content: str, message: str) -> None:
     (converted / MANIFEST_FILE).write_text(content)
     with pytest.raises(ModelError, match=message):
+        Model.load(converted)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"source_sha256": None}, "source_sha256 is None, expected a string"),
+        ({"name": 7}, "name is 7, expected a string"),
+        ({"ncnn": []}, "ncnn is [], expected a string"),
+        ({"config": None}, "config is None, expected an object"),
+        ({"config": {"main": 1}}, "config.main is 1, expected an object"),
+        ({"files": {}}, "files.talker.param is missing"),
+        ({"files": []}, "files is [], expected an object"),
+        ({"files": {"talker.param": None}}, "files.talker.param is None, expected an object"),
+        ({"codec_ranges": None}, "codec_ranges is None, expected an object"),
+        ({"codec_ranges": {"conv_in": "5"}}, "codec_ranges.conv_in is '5', expected a number"),
+    ],
+)
+def test_fields_of_the_manifest(converted: Path, change: dict[str, object], message: str) -> None:
+    path = converted / MANIFEST_FILE
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ModelError, match=re.escape(message)) as raised:
+        Manifest.load(converted)
+    assert str(raised.value).startswith(f"{path}: ")
+    assert str(raised.value).endswith("convert the checkpoint again")
+
+
+@pytest.mark.parametrize("record", [{"bytes": "5", "sha256": "x"}, {"bytes": 5, "sha256": None}, {}, 5])
+def test_records_of_the_manifest(converted: Path, record: object) -> None:
+    path = converted / MANIFEST_FILE
+    data = json.loads(path.read_text())
+    data["files"]["talker.bin"] = record
+    path.write_text(json.dumps(data))
+    with pytest.raises(ModelError, match=r"files\.talker\.bin"):
+        Manifest.load(converted)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes of POSIX")
+@pytest.mark.parametrize("place", ["folder", "pipe"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "config.json",
+        "generation_config.json",
+        "vocab.json",
+        "merges.txt",
+        "tokenizer_config.json",
+        "model.safetensors",
+        "model.safetensors.index.json",
+        "speech_tokenizer/config.json",
+        "speech_tokenizer/model.safetensors",
+    ],
+)
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, name: str, place: str) -> None:
+    checkpoint = write_checkpoint(tmp_path / "checkpoint", preset="tiny", kind="voice_design")
+    path = checkpoint / name
+    if name == "model.safetensors.index.json":
+        (checkpoint / "model.safetensors").unlink()
+    path.unlink(missing_ok=True)
+    path.mkdir() if place == "folder" else os.mkfifo(path)
+    source = "import sys; from rtts_engine.convert import convert; convert(sys.argv[1], sys.argv[2])"
+    ended = subprocess.run(
+        [sys.executable, "-c", source, checkpoint, tmp_path / "model"], capture_output=True, timeout=120
+    )
+    assert ended.returncode == 1
+    *_, line = ended.stderr.decode().splitlines()
+    assert line.startswith(f"rtts_engine.errors.CheckpointError: {path}: ")
+    assert re.search("Not a regular file|damaged shard index|0 bytes|Is a directory", line)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_manifest_that_is_no_file(converted: Path) -> None:
+    (converted / MANIFEST_FILE).unlink()
+    (converted / MANIFEST_FILE).mkdir()
+    with pytest.raises(ModelError, match="Not a regular file"):
         Model.load(converted)
 
 
