@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from rtts.checks import check_choices, check_flags, check_numbers, check_whole, from_mapping, known_names
 from rtts.errors import RequestError
 
 PlaybackGuard = Literal["off", "strict", "ignore"]
@@ -31,9 +31,10 @@ _NUMBERS = {
 }
 _FLAGS = ("echo_guard", "before_sound")
 _FRAMES_MS = (10, 20, 30)
-_GUARDS = ("off", "strict", "ignore")
+_CHOICES = {"playback_guard": ("off", "strict", "ignore")}
 
 
+@known_names("barge-in config")
 @dataclass(frozen=True, slots=True)
 class BargeInConfig:
     """When a user interrupts: voice at the microphone ducks the assistant at once, speech that goes on commits."""
@@ -77,21 +78,12 @@ class BargeInConfig:
     """Act as soon as a turn has begun, so that a user who goes on talking drops it before its first sound."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _WHOLE.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise RequestError(f"{name} is {value!r}, expected an integer from {low} to {high}")
-        for name, (least, most) in _NUMBERS.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-                raise RequestError(f"{name} is {value!r}, expected a number from {least:g} to {most:g}")
-        for name in _FLAGS:
-            if not isinstance(getattr(self, name), bool):
-                raise RequestError(f"{name} is {getattr(self, name)!r}, expected True or False")
+        check_whole(self, _WHOLE)
+        check_numbers(self, _NUMBERS)
+        check_choices(self, _CHOICES)
+        check_flags(self, _FLAGS)
         if isinstance(self.frame_ms, bool) or self.frame_ms not in _FRAMES_MS:
             raise RequestError(f"frame_ms is {self.frame_ms!r}, expected 10, 20 or 30")
-        if self.playback_guard not in _GUARDS:
-            raise RequestError(f"playback_guard is {self.playback_guard!r}, expected {' or '.join(_GUARDS)}")
         if self.onset_frames > self.onset_window:
             raise RequestError(
                 f"onset_frames is {self.onset_frames}, more than the onset_window of {self.onset_window} frames"
@@ -100,10 +92,4 @@ class BargeInConfig:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> BargeInConfig:
         """From a configuration file or a message. An unknown name is an error that tells the nearest known one."""
-        known = [field.name for field in fields(cls)]
-        for name in values:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-                raise RequestError(f"barge-in config has no field {name!r}; {hint}")
-        return cls(**values)
+        return from_mapping(cls, values, "barge-in config")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
+from rtts.checks import check_choices, check_flags, check_numbers, check_whole, from_mapping, known_names
 from rtts.errors import RequestError
 from rtts_engine.config import full_name
 
@@ -33,15 +33,11 @@ _SECONDS = {
     "text_timeout_s": (0.1, 3600.0),
     "consumer_timeout_s": (0.1, 86400.0),
 }
-_CHOICES: dict[str, tuple[object, ...]] = {
-    "ramp": ("adaptive", "fixed"),
-    "text_mode": ("sentence", "token"),
-    "verbalise": ("auto", True, False),
-}
+_CHOICES = {"ramp": ("adaptive", "fixed"), "text_mode": ("sentence", "token")}
 
 
 def _check_verbalise(value: object) -> None:
-    if value != "auto" and not isinstance(value, bool):
+    if not isinstance(value, bool) and not (isinstance(value, str) and value == "auto"):
         raise RequestError(f'verbalise is {value!r}, expected "auto", True or False')
 
 
@@ -67,6 +63,7 @@ def reads_words(normalization: str | None, verbalise: Verbalise, language: str |
     return verbalise
 
 
+@known_names("stream config")
 @dataclass(frozen=True, slots=True)
 class StreamConfig:
     """How a session turns text into chunks of sound. A frame is 80 ms."""
@@ -111,35 +108,13 @@ class StreamConfig:
     """How long a full buffer waits for its consumer before the turn ends (``slow_consumer``)."""
 
     def __post_init__(self) -> None:
-        for name, (low, high) in _WHOLE.items():
-            value, also = getattr(self, name), ""
-            if name in _OR_AUTO:
-                if isinstance(value, str) and value == "auto":
-                    continue
-                also = ' or "auto"'
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise RequestError(f"{name} is {value!r}, expected an integer from {low} to {high}{also}")
-        for name, (least, most) in _SECONDS.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-                raise RequestError(f"{name} is {value!r}, expected seconds from {least} to {most}")
-        for name, choices in _CHOICES.items():
-            value = getattr(self, name)
-            if not isinstance(value, (str, bool)) or value not in choices:
-                raise RequestError(f"{name} is {value!r}, expected {' or '.join(map(str, choices))}")
-        if not isinstance(self.clean_text, bool):
-            raise RequestError(f"clean_text is {self.clean_text!r}, expected True or False")
+        check_whole(self, _WHOLE, or_auto=_OR_AUTO)
+        check_numbers(self, _SECONDS, what="seconds")
+        check_choices(self, _CHOICES)
+        check_flags(self, ("clean_text",))
         _check_verbalise(self.verbalise)
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> StreamConfig:
         """From a configuration file or a message. An unknown name is an error that tells the nearest known one."""
-        if not isinstance(values, Mapping):
-            raise RequestError(f"stream config is {type(values).__name__}, expected names and values")
-        known = [field.name for field in fields(cls)]
-        for name in values:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-                raise RequestError(f"stream config has no field {name!r}; {hint}")
-        return cls(**values)
+        return from_mapping(cls, values, "stream config")

@@ -118,7 +118,7 @@ def test_an_array_is_no_choice(name: str) -> None:
 
 
 def test_unknown_keywords_are_refused() -> None:
-    with pytest.raises(TypeError, match="chunk_frame"):
+    with pytest.raises(RequestError, match=r"no field 'chunk_frame'; did you mean chunk_frames\?"):
         StreamConfig(chunk_frame=3)  # type: ignore[call-arg]
 
 
