@@ -194,7 +194,7 @@ def models() -> Iterator[Finding]:
             advice = f"delete {entry.path} and install it again"
             yield Finding("models", "problem", f"{entry.name}: {damage}", advice)
             continue
-        precision = entry.precision or "converted on first use"
+        precision = store.precision(entry) or "converted on first use"
         yield Finding("models", "ok", f"{entry.name} ({entry.kind}, {entry.origin}, {precision})")
     for path in store.cached():
         damage = _damage(path)

@@ -11,6 +11,7 @@ from rtts_engine.errors import (
     RttsError,
     RuntimeSetupError,
     TextError,
+    UnfitVoiceError,
     VoiceError,
 )
 
@@ -27,12 +28,18 @@ __all__ = [
     "StoreError",
     "StreamError",
     "TextError",
+    "UnfitVoiceError",
+    "UnknownModelError",
     "VoiceError",
 ]
 
 
 class StoreError(RttsError):
     """A model is not installed, or the folder that models are kept in cannot be used."""
+
+
+class UnknownModelError(StoreError, RequestError):
+    """No model has the name that was asked for."""
 
 
 class StreamError(RttsError):

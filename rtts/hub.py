@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from huggingface_hub import HfApi, constants, errors, snapshot_download
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
-from rtts.errors import DownloadError, RttsError
+from rtts.errors import DownloadError, RttsError, UnknownModelError
 from rtts.store import HUB_ID, install_path, is_whole
 from rtts_engine.convert import Progress, convert
 from rtts_engine.files import reason
@@ -54,7 +54,7 @@ def pull(
         ModelError: the converted model cannot be written.
     """
     if not HUB_ID.fullmatch(repo_id):
-        raise DownloadError(f"{repo_id!r}: not a hub id; expected owner/name")
+        raise UnknownModelError(f"{repo_id!r}: not a hub id; expected owner/name")
     target = install_path(repo_id, precision)
     if is_whole(target):
         return target

@@ -22,7 +22,7 @@ from typing import Literal
 import platformdirs
 from filelock import FileLock
 
-from rtts.errors import ModelError, StoreError
+from rtts.errors import ModelError, RttsError, StoreError, UnknownModelError
 from rtts_engine.checkpoint import Checkpoint
 from rtts_engine.convert import Progress, convert, source_hash
 from rtts_engine.files import reason
@@ -51,7 +51,7 @@ class Entry:
     kind: str
     """``base``, ``custom_voice`` or ``voice_design``."""
     precision: str | None
-    """None for a shipped checkpoint, which is converted on first use."""
+    """None for a shipped checkpoint, which is converted on first use; see ``precision``."""
 
 
 def models_dir() -> Path:
@@ -87,6 +87,16 @@ def entries() -> list[Entry]:
     return found
 
 
+def precision(entry: Entry) -> str | None:
+    """Of the weights that a model speaks with; None for a shipped checkpoint that was not used yet."""
+    if entry.precision is not None:
+        return entry.precision
+    try:
+        return Manifest.load(conversion(entry.path)).precision
+    except RttsError:  # not there, or something is damaged, which using it will tell
+        return None
+
+
 def cached() -> list[Path]:
     """Folders of the conversions on first use."""
     return [path for path in _folders(cache_dir()) if (path / MANIFEST_FILE).is_file()]
@@ -111,7 +121,7 @@ def resolve(
         CheckpointError: a checkpoint directory is unusable.
     """
     if model is not None and not isinstance(model, (str, Path)):
-        raise StoreError(f"model is {type(model).__name__}, expected a folder or a name")
+        raise UnknownModelError(f"model is {type(model).__name__}, expected a folder or a name")
     if model is None:
         shipped = shipped_dir() / DEFAULT_MODEL
         if not shipped.is_dir():
@@ -123,7 +133,7 @@ def resolve(
         if path.is_dir():
             return _directory(path, progress)
     except (ValueError, OSError):  # a NUL in the name, or too many characters
-        raise StoreError(f"{name[:80]!r}: not a model name") from None
+        raise UnknownModelError(f"{name[:80]!r}: not a model name") from None
     match = _by_name(name)
     if match is not None:
         return match.path if match.origin == "installed" else _converted(match.path, progress)
@@ -133,7 +143,7 @@ def resolve(
     advice = (
         f"run 'rtts pull {name}'" if HUB_ID.fullmatch(name) else "give a directory, a hub id or one of those"
     )
-    raise StoreError(f"{name}: no such model (installed: {known}); {advice}")
+    raise UnknownModelError(f"{name}: no such model (installed: {known}); {advice}")
 
 
 def install_path(name: str, precision: Precision) -> Path:
@@ -144,7 +154,7 @@ def install_path(name: str, precision: Precision) -> Path:
     """
     folder = name.replace("/", "--")
     if not _NAME.fullmatch(folder):
-        raise StoreError(f"{name!r}: not usable as the name of a model; give an output folder with -o")
+        raise UnknownModelError(f"{name!r}: not usable as the name of a model; give an output folder with -o")
     return models_dir() / f"{folder}-{precision}"
 
 
@@ -168,19 +178,28 @@ def _by_name(name: str) -> Entry | None:
     close = [entry for entry in known if entry.name == f"{folder}-{entry.precision}"]
     if len(close) > 1:
         names = ", ".join(entry.name for entry in close)
-        raise StoreError(f"{name}: installed in several precisions; give one of {names}")
+        raise UnknownModelError(f"{name}: installed in several precisions; give one of {names}")
     return close[0] if close else None
 
 
-def _converted(checkpoint: Path, progress: Progress | None) -> Path:
-    """The fp32 conversion of a checkpoint, made on first use; two first uses at a time convert once."""
+def conversion(checkpoint: Path) -> Path:
+    """Where the conversion of a checkpoint is kept, once it is made on first use.
+
+    Raises:
+        StoreError, CheckpointError: the checkpoint cannot be read.
+    """
     try:
         identity = source_hash(Checkpoint.open(checkpoint))
     except OSError as error:
         raise StoreError(f"{error.filename or checkpoint}: cannot be read ({reason(error)})") from None
     parts = (identity, "fp32", ncnn_version(), str(FORMAT))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    target = cache_dir() / f"{checkpoint.resolve().name}-{key}"
+    return cache_dir() / f"{checkpoint.resolve().name}-{key}"
+
+
+def _converted(checkpoint: Path, progress: Progress | None) -> Path:
+    """The fp32 conversion of a checkpoint, made on first use; two first uses at a time convert once."""
+    target = conversion(checkpoint)
     if is_whole(target):
         return target
     try:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rtts_engine.clip import checked_clip
 from rtts_engine.codec_encoder import CodecEncoder
-from rtts_engine.errors import VoiceError
+from rtts_engine.errors import UnfitVoiceError
 from rtts_engine.graph import codec_encoder as encoder_graph
 from rtts_engine.manifest import CODEC_ENCODER, SPEAKER_ENCODER, Manifest
 from rtts_engine.prompt import CloneVoice
@@ -40,7 +40,9 @@ class VoiceCloner:
         self._source_sha256 = manifest.source_sha256
         config = manifest.config
         if config.speaker_encoder is None:
-            raise VoiceError(f"{manifest.name} is a {manifest.kind} model and cannot clone; use a Base model")
+            raise UnfitVoiceError(
+                f"{manifest.name} is a {manifest.kind} model and cannot clone; use a Base model"
+            )
         self._speaker = SpeakerEncoder(load(SPEAKER_ENCODER), config.speaker_encoder)
         self._encoder = None
         if manifest.has(CODEC_ENCODER):
@@ -65,9 +67,11 @@ class VoiceCloner:
         if transcript is not None:
             check_text(transcript)
             if not transcript.strip():
-                raise VoiceError("the transcript is empty; give what the clip says, or leave it out")
+                raise UnfitVoiceError("the transcript is empty; give what the clip says, or leave it out")
             if self._encoder is None:
-                raise VoiceError("this model's codec has no encoder, so it clones without a transcript only")
+                raise UnfitVoiceError(
+                    "this model's codec has no encoder, so it clones without a transcript only"
+                )
         clip = checked_clip(samples, self._speaker.minimum_samples)
         # After the checks: a kept voice must not hide that these arguments make none.
         key = voice_key(clip, transcript, self._source_sha256)

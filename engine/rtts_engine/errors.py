@@ -28,20 +28,24 @@ class RuntimeSetupError(RttsError):
     """The machine or an installed package cannot run the engine (wrong ncnn wheel, no memory)."""
 
 
-class TextError(RttsError):
-    """A text cannot be spoken (empty, lone surrogates, too long)."""
-
-
 class AudioError(RttsError):
     """A sound file or an array of samples cannot be read or is unfit for its purpose."""
+
+
+class RequestError(RttsError):
+    """An argument of a synthesis request is out of range or contradicts the model's kind."""
+
+
+class TextError(RequestError):
+    """A text cannot be spoken (empty, lone surrogates, too long)."""
 
 
 class VoiceError(RttsError):
     """A voice is unknown, unfit for this model, or its file is damaged."""
 
 
-class RequestError(RttsError):
-    """An argument of a synthesis request is out of range or contradicts the model's kind."""
+class UnfitVoiceError(VoiceError, RequestError):
+    """The voice that was asked for is unknown to this model, or the model cannot speak with it or make it."""
 
 
 def not_finite(what: str) -> ModelError:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.config import CodecIds, ModelKind, TextIds, full_name, spoken_languages
-from rtts_engine.errors import CheckpointError, RequestError, TextError, VoiceError
+from rtts_engine.errors import CheckpointError, RequestError, TextError, UnfitVoiceError
 from rtts_engine.text_feed import TextFeed
 from rtts_engine.tokenizer import WHITESPACE, Tokenizer
 
@@ -300,7 +300,7 @@ class PromptBuilder:
         else:
             ids = self._tokenizer.encode_spoken(text)
         if not ids:
-            raise VoiceError(
+            raise UnfitVoiceError(
                 "the voice has reference codes but no transcript; clone it with its text, or drop the codes"
             )
         if not literal:
@@ -343,25 +343,25 @@ class PromptBuilder:
 
     def _speaker_id(self, speaker: str) -> int:
         if speaker.lower() not in self._spec.speakers:
-            raise VoiceError(_unknown("speaker", speaker, sorted(self._spec.speakers)))
+            raise UnfitVoiceError(_unknown("speaker", speaker, sorted(self._spec.speakers)))
         return self._spec.speakers[speaker.lower()]
 
     def _check_voice(self, manner: Manner) -> None:
         """Who speaks must fit the kind of model, and a cloned voice its dimensions."""
         kind, voice = self._spec.kind, manner.voice
         if manner.speaker and kind != "custom_voice":
-            raise VoiceError(
+            raise UnfitVoiceError(
                 f"speaker {manner.speaker!r}: a {kind} model has no speakers; use a CustomVoice model"
             )
         if kind != "base":
             if voice is not None:
-                raise VoiceError(f"a {kind} model cannot speak with a cloned voice; use a Base model")
+                raise UnfitVoiceError(f"a {kind} model cannot speak with a cloned voice; use a Base model")
             return
         if voice is None:
-            raise VoiceError("a base model needs a cloned voice; make one with `rtts clone`")
+            raise UnfitVoiceError("a base model needs a cloned voice; make one with `rtts clone`")
         width, groups = self._embedder.hidden_size, self._spec.code_groups
         if voice.x_vector.shape != (width,) or not np.isfinite(voice.x_vector).all():
-            raise VoiceError(
+            raise UnfitVoiceError(
                 f"x-vector has shape {voice.x_vector.shape}, expected ({width},) of finite numbers; "
                 "the voice was made for another model or is damaged, clone it again"
             )
@@ -369,17 +369,17 @@ class PromptBuilder:
         if codes is None:
             return
         if codes.ndim != 2 or codes.shape[0] < 1 or codes.shape[1] != groups or codes.dtype.kind != "i":
-            raise VoiceError(
+            raise UnfitVoiceError(
                 f"reference codes are {codes.dtype} {codes.shape}, expected integers (R, {groups}) with R >= 1; "
                 "clone the voice again"
             )
         if len(codes) > _MAX_REFERENCE_FRAMES:
-            raise VoiceError(
+            raise UnfitVoiceError(
                 f"the voice has {len(codes)} reference frames, at most {_MAX_REFERENCE_FRAMES} are taken; "
                 "clone 3 to 20 s of speech"
             )
         if codes.min() < 0 or codes.max() >= self._spec.codebook_size:
-            raise VoiceError(
+            raise UnfitVoiceError(
                 f"reference codes range from {codes.min()} to {codes.max()}, expected 0 to "
                 f"{self._spec.codebook_size - 1}; the voice was made for another model or is damaged, clone it again"
             )

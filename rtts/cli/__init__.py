@@ -32,7 +32,8 @@ def main(args: Sequence[str] | None = None) -> int:
         args: the words after ``rtts``; None takes them from the process.
 
     Returns:
-        0 done, 1 a run-time failure, 2 bad usage, 130 interrupted from the keyboard, 143 terminated.
+        0 done, 1 a run-time failure, 2 bad usage (an unfit text, voice, language or model, too), 130 interrupted
+        from the keyboard, 143 terminated.
     """
     _open_streams()
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="rtts: %(message)s")
@@ -104,7 +105,8 @@ def _report(error: Exception, *, debug: bool) -> int:
     if usage is not None:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "rtts"
-        message, status = f"{usage()} (see '{command} --help')", USAGE
+        told = usage().replace(": Value error, ", ": ")  # the words of a library below typer
+        message, status = f"{told} (see '{command} --help')", USAGE
     elif isinstance(error, RequestError):
         message, status = str(error), USAGE
     elif isinstance(error, RttsError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rtts.cli.options import Debug, Model, Threads
-from rtts.errors import AudioError, RttsError, TextError
+from rtts.errors import AudioError, RttsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +138,7 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise TextError(f"{file}: cannot be read ({error.strerror}); give a text file") from None
+        raise RttsError(f"{file}: cannot be read ({error.strerror}); give a text file") from None
 
 
 def _check_folder(output: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rtts.cli.options import Debug
-from rtts.errors import RequestError, VoiceError
+from rtts.cli.options import Debug, check_target
+from rtts.errors import RequestError
 
 MAX_REFERENCE_SECONDS = 120.0
 """The prompt holds 12.5 rows for each second of the clip; a few seconds already carry the voice."""
@@ -41,8 +41,7 @@ def clone(
     """Save the voice of a clip, for --voice."""
     if output.suffix != ".safetensors":
         raise RequestError(f"-o {output}: the file's name must end with .safetensors")
-    if not output.parent.is_dir():
-        raise VoiceError(f"{output.parent}: no such folder; make it first")
+    check_target(output)
 
     from rtts.audio import read_audio
     from rtts.cli.loading import load

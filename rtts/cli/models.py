@@ -103,7 +103,9 @@ def models(debug: Debug = False) -> None:
     table = Table("NAME", "KIND", "PRECISION", "PATH", box=None, pad_edge=False)
     for entry in store.entries():
         default = " (default)" if entry.origin == "shipped" and entry.name == store.DEFAULT_MODEL else ""
-        table.add_row(entry.name + default, entry.kind, entry.precision or "on first use", str(entry.path))
+        table.add_row(
+            entry.name + default, entry.kind, store.precision(entry) or "on first use", str(entry.path)
+        )
     stdout().print(table)
 
 

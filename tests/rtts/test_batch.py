@@ -107,11 +107,11 @@ def test_what_is_no_file_and_no_folder(tmp_path: Path, capfd: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("options", "status", "line"),
     [
-        (["--voice", "nobody"], 1, "speaker 'nobody' is unknown"),
+        (["--voice", "nobody"], 2, "speaker 'nobody' is unknown"),
         (["--language", "klingon"], 2, "language 'klingon' is unknown"),
         (["--language", "german", "--verbalise"], 2, "verbalise writes English words"),
         (["--voice", "no.safetensors"], 1, "no such voice file"),
-        (["--model", "nope"], 1, "nope: no such model"),
+        (["--model", "nope"], 2, "nope: no such model"),
     ],
 )
 def test_what_no_line_can_be_spoken_with_changes_nothing(

@@ -21,6 +21,7 @@ import soundfile
 import rtts
 from rtts import local
 from rtts.cli import main
+from rtts.cli.say import _frame_limit as frame_limit
 from rtts.errors import DeviceError
 from rtts.notices import warn_once
 from tests.checkpoints import write_checkpoint
@@ -122,6 +123,11 @@ def test_limits_in_frames_and_seconds(tmp_path: Path, capfd: pytest.CaptureFixtu
         assert (figures["frames"], figures["stop_reason"]) == (frames, "length_cap")
 
 
+def test_seconds_that_are_whole_frames_are_all_of_them() -> None:
+    assert [frame_limit(None, round(frames * 0.08, 2)) for frames in range(1, 5000)] == list(range(1, 5000))
+    assert frame_limit(None, 0.159) == 1
+
+
 def test_sampling_flags_reach_the_model(tmp_path: Path) -> None:
     def codes(*flags: str) -> bytes:
         path = tmp_path / "codes.npy"
@@ -220,12 +226,26 @@ def test_raw_samples_on_stdout(tmp_path: Path, capfdbinary: pytest.CaptureFixtur
         (["clone", "a.wav", "-o", "voice.bin"], ".safetensors"),
         (["clone", "a.wav"], "-o"),
         (["sing"], "sing"),
+        (["bench", "foo"], "'name': 'foo' is not one of"),
+        (["say", "Hi.", "-o", "a.wav", "--model", "nobody"], "no such model"),
+        (["say", "Hi.", "-o", "a.wav", "--voice", "nobody"], "nobody"),
+        (["say", "", "-o", "a.wav"], "text"),
+        (["pull", "nothing"], "not a hub id"),
+        (["voices", "--model", "nobody"], "no such model"),
+        (["say", "Hi.", "-o", "a.wav", "--language", "klingon"], "klingon"),
+        (["say", "a\udcffb", "-o", "a.wav"], "lone surrogate"),
     ],
 )
 def test_bad_usage_is_status_2_and_one_line(
-    arguments: list[str], words: str, capfd: pytest.CaptureFixture[str]
+    arguments: list[str],
+    words: str,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
+    assert not list(tmp_path.iterdir())
     assert words in error_line(capfd)
 
 
@@ -237,17 +257,12 @@ def test_bad_usage_is_status_2_and_one_line(
         (["say", "Hi.", "-o", "a.wav", "--codes", "."], "Not a regular file"),
         (["say", "Hi.", "-o", "a.wav", "--codes", os.devnull], "Not a regular file"),
         (["say", "Hi.", "-o", "x" * 300 + ".wav"], "cannot be written"),
-        (["say", "Hi.", "-o", "a.wav", "--model", "nobody"], "no such model"),
         (["say", "Hi.", "-o", "a.wav", "--model", "."], "neither a converted model"),
-        (["say", "Hi.", "-o", "a.wav", "--voice", "nobody"], "nobody"),
         (["say", "Hi.", "-o", "a.wav", "--voice", "gone.safetensors"], "no such voice file"),
         (["say", "Hi.", "-o", "a.wav", "--play"], "PortAudio"),
-        (["say", "", "-o", "a.wav"], "text"),
         (["convert", "nowhere"], "not a directory"),
         (["clone", "gone.wav", "-o", "v.safetensors"], "no such file"),
         (["clone", "a.wav", "-o", "no/folder/v.safetensors"], "no such folder"),
-        (["pull", "nothing"], "not a hub id"),
-        (["voices", "--model", "nobody"], "no such model"),
     ],
 )
 def test_failures_are_status_1_and_one_line(
@@ -261,11 +276,6 @@ def test_failures_are_status_1_and_one_line(
     assert main(arguments) == 1
     assert words in error_line(capfd)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unknown_language_is_bad_usage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["say", "Hi.", "-o", str(tmp_path / "a.wav"), "--language", "klingon"]) == 2
-    assert "klingon" in error_line(capfd)
 
 
 def test_numbers_are_written_out_for_the_shipped_voice(
@@ -296,7 +306,7 @@ def test_debug_shows_the_traceback(capfd: pytest.CaptureFixture[str]) -> None:
         ["say", "Hi.", "--model", "nobody", "-o", "a.wav", "--debug"],
         ["--debug", "voices", "--model", "x"],
     ):
-        assert main(arguments) == 1
+        assert main(arguments) == 2
         err = capfd.readouterr().err
         assert "Traceback" in err
         assert err.splitlines()[-1].startswith("rtts: ")
@@ -347,7 +357,7 @@ def test_any_text_is_spoken_or_refused_in_one_line(
     if status == 0:
         assert soundfile.info(path).frames == 3 * 1920
     else:
-        assert status == 1
+        assert status == 2
         error_line(capfd)
         assert not path.exists()
 
@@ -367,7 +377,7 @@ def test_text_from_standard_input(tmp_path: Path) -> None:
 def test_standard_input_that_is_not_text(tmp_path: Path) -> None:
     process = rtts_process("say", "-", "-o", str(tmp_path / "a.wav"), stdin=subprocess.PIPE)
     _, err = process.communicate(b"abc\xff", timeout=120)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert err == b"rtts: standard input is not UTF-8 text (byte 3); convert it first\n"
 
 
@@ -382,11 +392,21 @@ def test_closed_standard_streams(tmp_path: Path, closed: str) -> None:
     assert soundfile.info(path).frames == 3 * 1920
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
+def test_sound_for_a_closed_standard_output() -> None:
+    command = shlex.join([sys.executable, "-m", "rtts", "say", "Hi.", "-o", "-", *SHORT])
+    ended = subprocess.run(["sh", "-c", f"exec {command} >&-"], capture_output=True, timeout=120)
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(b"rtts: standard output is closed")
+    assert ended.stderr.count(b"\n") == 1
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_an_interruption_while_it_starts_is_no_traceback() -> None:
     source = """
 import sys
 from rtts.cli import main
+from rtts.cli.say import _frame_limit as frame_limit
 
 class Interrupted:
     def find_spec(self, name, path, target=None):
@@ -457,6 +477,20 @@ def test_convert_models_and_voices(
     assert "languages  auto, " in out
     assert out.count("auto") == 1
     assert main(["say", "Hi.", "--model", "mine", "-o", str(tmp_path / "a.wav"), *SHORT]) == 0
+
+
+def test_models_tells_whether_the_shipped_voice_is_converted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RTTS_HOME", str(tmp_path))
+    assert main(["models"]) == 0
+    assert "on first use" in capfd.readouterr().out
+    assert main(["voices"]) == 0
+    capfd.readouterr()
+    assert main(["models"]) == 0
+    (line,) = (line for line in capfd.readouterr().out.splitlines() if "(default)" in line)
+    assert "on first use" not in line
+    assert " fp32 " in line
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")

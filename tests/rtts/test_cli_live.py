@@ -203,7 +203,7 @@ def test_input_that_cannot_be_spoken(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     pipe(monkeypatch, data)
-    assert main(["say", "-", "-o", str(tmp_path / "a.wav"), "--max-frames", "30"]) == 1
+    assert main(["say", "-", "-o", str(tmp_path / "a.wav"), "--max-frames", "30"]) == 2
     out, err = capfd.readouterr()
     assert out == ""
     assert re.fullmatch(f"rtts: .*{words}.*\n", err)

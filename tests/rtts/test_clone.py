@@ -88,7 +88,7 @@ def test_an_icl_voice_is_decoded_behind_its_clip(voice: Path, base_model: Path) 
 def test_a_model_without_encoders_cannot_clone(
     clip: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["clone", str(clip), "-o", str(tmp_path / "v.safetensors")]) == 1
+    assert main(["clone", str(clip), "-o", str(tmp_path / "v.safetensors")]) == 2
     err = capfd.readouterr().err
     assert err.endswith("custom_voice model and cannot clone; use a Base model\n")
     assert err.count("\n") == 1
@@ -100,7 +100,7 @@ def test_an_empty_transcript_is_no_transcript(
 ) -> None:
     target = tmp_path / "v.safetensors"
     command = ["clone", str(clip), "--text", " \n", "--model", str(base_model), "-o", str(target)]
-    assert main(command) == 1
+    assert main(command) == 2
     assert (
         capfd.readouterr().err == "rtts: the transcript is empty; give what the clip says, or leave it out\n"
     )
@@ -124,7 +124,7 @@ def test_a_codec_without_encoder_clones_without_a_transcript_only(clip: Path, tm
 def test_a_base_model_wants_a_voice(
     base_model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["say", "Hi.", "--model", str(base_model), "-o", str(tmp_path / "a.wav")]) == 1
+    assert main(["say", "Hi.", "--model", str(base_model), "-o", str(tmp_path / "a.wav")]) == 2
     assert "a base model needs a cloned voice" in capfd.readouterr().err
 
 
