@@ -22,6 +22,7 @@ from rtts.stream.company import Ahead, rows_together
 from rtts.stream.cost import FrameCost, PassCost
 from rtts.stream.engine import I32, SpeechEngine
 from rtts.stream.job import Job, Listener, Stream
+from rtts.stream.ring import FrameRing
 from rtts.stream.schedule import FRAME_S, Supply
 
 log = logging.getLogger(__name__)
@@ -352,7 +353,8 @@ class Workers:
             if paused:
                 stream.listener.paused(job)
             elif over:
-                job.decoder = None  # its state is the bulk of a finished job
+                job.decoder = None  # its state is the bulk of a finished job; a turn keeps its jobs
+                job.ring = FrameRing(0)
                 stream.listener.ended(job)
             return
         codes = job.ring.pop()
