@@ -9,16 +9,15 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from rtts.errors import TextError, VoiceError
+from rtts.errors import TextError, UnfitVoiceError
 from rtts.stream.engine import Decoder, Utterance, one_by_one
+from rtts_engine.config import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from rtts_engine.frame_cap import BASE_FRAMES
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
-
-SAMPLES_PER_FRAME = 1920
 
 
 class FakeEngine:
@@ -29,7 +28,7 @@ class FakeEngine:
         async with rtts.Tts(FakeEngine(ar_ms=5)) as tts: ...
     """
 
-    sample_rate_hz = 24000
+    sample_rate_hz = SAMPLE_RATE_HZ
     max_rows = 4
     languages: Sequence[str] = ()
     text_normalization: str | None = None
@@ -70,7 +69,7 @@ class FakeEngine:
         if not text.strip():
             raise TextError("there is no text to speak; give at least one word")
         if manner.speaker and manner.speaker not in self.voices:
-            raise VoiceError(
+            raise UnfitVoiceError(
                 f"speaker {manner.speaker!r} is unknown; this model has {', '.join(self.voices)}"
             )
 
@@ -174,8 +173,8 @@ class _FakeDecoder:
             if self._engine.fail_in == "codec" and self._frames == self._engine.fail_at_frame:
                 raise RuntimeError("the fake codec was told to fail")
             _sleep(self._engine.codec_ms)
-            step = 2 * np.pi * (200.0 + 4.0 * float(row[0])) / 24000
-            phase = self._phase + step * np.arange(1, SAMPLES_PER_FRAME + 1)
+            step = 2 * np.pi * (200.0 + 4.0 * float(row[0])) / SAMPLE_RATE_HZ
+            phase = self._phase + step * np.arange(1, FRAME_SAMPLES + 1)
             self._phase = float(phase[-1] % (2 * np.pi))
             self._frames += 1
             pieces.append((0.3 * np.sin(phase)).astype(np.float32))

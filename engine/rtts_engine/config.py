@@ -14,6 +14,9 @@ MODEL_KINDS: tuple[ModelKind, ...] = ("base", "custom_voice", "voice_design")
 
 SAMPLE_RATE_HZ = 24_000
 """Rate of all sound in and out of these models; no other is accepted in a config."""
+FRAME_SAMPLES = 1920
+FRAME_S = FRAME_SAMPLES / SAMPLE_RATE_HZ
+"""Sound of one frame of the 12 Hz codec: 80 ms."""
 CONTROL_IDS = 1024
 """So many ids at the end of the codec vocabulary are control ids: only EOS may be chosen among them."""
 

@@ -17,9 +17,10 @@ import soxr
 
 from rtts.bench.rig import LONG, PULL_S, Sink, middle, percentile
 from rtts.errors import RequestError
-from rtts.stream.playback import SAMPLE_RATE_HZ, PlaybackBuffer
+from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.pump import Pump
 from rtts.stream.tts import Tts
+from rtts_engine.config import SAMPLE_RATE_HZ
 
 F32 = npt.NDArray[np.float32]
 

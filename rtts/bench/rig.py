@@ -16,8 +16,9 @@ import numpy as np
 
 from rtts.stream.config import StreamConfig
 from rtts.stream.events import PcmChunk, Underrun
-from rtts.stream.playback import SAMPLE_RATE_HZ, PlaybackBuffer
+from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.tts import Tts
+from rtts_engine.config import SAMPLE_RATE_HZ
 
 PULL_SAMPLES = 480
 PULL_S = 0.02

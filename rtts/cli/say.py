@@ -15,6 +15,7 @@ import typer
 
 from rtts.cli.options import Debug, Model, Threads, check_target
 from rtts.errors import AudioError, RequestError
+from rtts_engine.config import FRAME_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FRAMES_PER_SECOND = 12.5
 CHUNK_FRAMES = 12
 MAX_SECONDS = 1e6
 """More than any model speaks at a time."""
@@ -213,7 +213,7 @@ def _speak_at_once(
         for chunk in speech:
             for write in writes:
                 write(chunk)
-            report(f"{speech.frames / FRAMES_PER_SECOND:.1f} s", 0.0)
+            report(f"{speech.frames * FRAME_S:.1f} s", 0.0)
     return speech.metrics(), speech.codes
 
 
@@ -285,6 +285,7 @@ def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bo
 
     found: list[Sink] = []
     if output == "-":
+        sinks.require_stdout()
         found.append(sinks.raw_stdout())
     elif output is not None:
         path = Path(output)
@@ -306,9 +307,9 @@ def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bo
 def _frame_limit(max_frames: int | None, max_seconds: float | None) -> int | None:
     if max_seconds is None:
         return max_frames
-    if max_seconds * FRAMES_PER_SECOND < 1:
+    if max_seconds < FRAME_S:
         raise RequestError(f"--max-seconds {max_seconds:g} is less than one frame (0.08 s)")
-    frames = math.floor(min(max_seconds, MAX_SECONDS) * FRAMES_PER_SECOND)
+    frames = math.floor(min(max_seconds, MAX_SECONDS) / FRAME_S + 1e-6)  # 4.56 / 0.08 is a little below 57
     return frames if max_frames is None else min(frames, max_frames)
 
 

@@ -17,11 +17,10 @@ from rtts.stream.job import Job
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.schedule import ChunkSchedule, PacedListener
 from rtts.stream.workers import Workers
+from rtts_engine.config import SAMPLE_RATE_HZ
 
 F32 = npt.NDArray[np.float32]
 I16 = npt.NDArray[np.int16]
-
-SAMPLE_RATE_HZ = 24000
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from rtts.stream.events import Metrics, StopReason, Timeline
-from rtts.stream.turn import SAMPLE_RATE_HZ, Turn
+from rtts.stream.turn import Turn
+from rtts_engine.config import SAMPLE_RATE_HZ
 
 _BY_SEVERITY: tuple[StopReason, ...] = ("eos", "length_cap", "stalled", "silence")
 

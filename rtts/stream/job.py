@@ -12,8 +12,8 @@ import numpy.typing as npt
 from rtts.stream.config import StreamConfig
 from rtts.stream.engine import Decoder, Utterance
 from rtts.stream.ring import FrameRing
-from rtts.stream.schedule import FRAME_S
 from rtts.stream.watchdog import Watchdog
+from rtts_engine.config import FRAME_S
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
 

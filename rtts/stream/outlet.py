@@ -9,7 +9,8 @@ import numpy.typing as npt
 import soxr
 
 from rtts.errors import RequestError
-from rtts.stream.playback import FADE_SAMPLES, SAMPLE_RATE_HZ, PlaybackBuffer
+from rtts.stream.playback import FADE_SAMPLES, PlaybackBuffer
+from rtts_engine.config import SAMPLE_RATE_HZ
 
 F32 = npt.NDArray[np.float32]
 I16 = npt.NDArray[np.int16]

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from rtts.errors import RequestError
 from rtts.stream.events import PcmChunk
+from rtts_engine.config import SAMPLE_RATE_HZ
 
 I16 = npt.NDArray[np.int16]
 
-SAMPLE_RATE_HZ = 24000
 FADE_SAMPLES = 192
 """Interrupted sound ends in a fade of 8 ms: at once for a listener, and without a click."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rtts.errors import RequestError
 from rtts.stream.events import Heard
-from rtts.stream.playback import SAMPLE_RATE_HZ, PlaybackBuffer
+from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.turn import Turn
+from rtts_engine.config import SAMPLE_RATE_HZ
 
 
 class Playhead:

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from rtts.stream.config import StreamConfig
+from rtts_engine.config import FRAME_S
 
-FRAME_S = 0.08
 SAFETY_S = 0.06
 """Sound that the listener should still hold when the next chunk arrives."""
 

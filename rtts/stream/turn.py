@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from rtts.stream.config import StreamConfig
 from rtts.stream.events import Done, Heard, PcmChunk
 from rtts.stream.job import Job
-from rtts.stream.schedule import FRAME_S
 from rtts.text.chars import SENTENCE_END, is_cjk, joins_cluster
 from rtts.text.clean import Cleaner
 from rtts.text.lexicon import LANGUAGES
@@ -17,10 +16,8 @@ from rtts.text.running import RunningText
 from rtts.text.segment import FIRST_MAX_CHARS, Segment, Segmenter, SegmenterConfig
 from rtts.text.source_map import CleanText, SourceMap
 from rtts.text.verbalise import Verbaliser
-from rtts_engine.config import full_name
+from rtts_engine.config import FRAME_SAMPLES, SAMPLE_RATE_HZ, full_name
 
-SAMPLE_RATE_HZ = 24000
-_FRAME_SAMPLES = round(FRAME_S * SAMPLE_RATE_HZ)
 _CJK_PAUSES = "，、；：。！？"
 
 
@@ -44,7 +41,7 @@ class Sentence:
 
     def spoken_chars(self) -> int:
         """How much of the text is spoken by the sound so far: an estimate from the expected length, in whole words."""
-        expected = max(1, self.job.expected_frames) * _FRAME_SAMPLES
+        expected = max(1, self.job.expected_frames) * FRAME_SAMPLES
         position = int(len(self.text) * min(1.0, self.samples / expected))
         return whole_words(self.text, position)
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts.stream.config import StreamConfig
-from rtts.stream.schedule import FRAME_S
+from rtts_engine.config import FRAME_S
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
