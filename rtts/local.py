@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from rtts.errors import DeviceError, StreamError
 from rtts.stream.outlet import Outlet
-from rtts.stream.playback import SAMPLE_RATE_HZ, PlaybackBuffer
+from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.pump import Pump
-from rtts.stream.session import Session
+from rtts.stream.session import Session, check_session
+from rtts_engine.config import SAMPLE_RATE_HZ
 
 I16 = npt.NDArray[np.int16]
 
@@ -204,7 +205,9 @@ class Player:
 
         Raises:
             DeviceError: there is no such device, or it refuses to play, or PortAudio is missing.
+            RequestError: that is no session.
         """
+        check_session(session)
         self.buffer = PlaybackBuffer()
         """What waits to be played; ``buffer.duck(gain)`` turns the volume down."""
         self._session = session

@@ -13,7 +13,7 @@ from rtts.stream.outlet import Outlet
 from rtts.stream.pace import Pacer
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.pump import Pump
-from rtts.stream.session import Session
+from rtts.stream.session import Session, check_session
 
 try:
     from aiortc import MediaStreamTrack
@@ -61,7 +61,11 @@ class TtsTrack(MediaStreamTrack):
                 tells what was heard there, not what was sent.
             clock: monotonic seconds, for tests.
             sleep: waits for so many seconds of ``clock``, for tests.
+
+        Raises:
+            RequestError: that is no session, or it has another sink, or is closed.
         """
+        check_session(session)
         super().__init__()
         self.buffer = PlaybackBuffer()
         """What waits to be sent; ``buffer.duck(gain)`` turns the volume down."""

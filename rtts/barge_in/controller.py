@@ -21,7 +21,7 @@ from rtts.barge_in.vad import VoiceDetector
 from rtts.errors import RequestError, StreamError
 from rtts.stream.events import Heard
 from rtts.stream.playback import PlaybackBuffer
-from rtts.stream.session import Session
+from rtts.stream.session import Session, check_session
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,11 @@ class BargeIn:
 
         Raises:
             RuntimeSetupError: webrtcvad is not installed.
+            RequestError: that is no session, or ``config`` no config.
         """
+        check_session(session)
+        if config is not None and not isinstance(config, BargeInConfig):
+            raise RequestError(f"config is {type(config).__name__}, expected a BargeInConfig or None")
         self.config = config or BargeInConfig()
         self._session = session
         self._on_interrupt = on_interrupt

@@ -25,14 +25,20 @@ from rtts.stream.feeding import Feeding
 from rtts.stream.job import Job
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.playhead import Playhead
-from rtts.stream.schedule import FRAME_S
 from rtts.stream.subscription import Subscription
 from rtts.stream.timers import Timers
-from rtts.stream.turn import SAMPLE_RATE_HZ, Sentence, Turn
+from rtts.stream.turn import Sentence, Turn
 from rtts.stream.workers import Workers
+from rtts_engine.config import FRAME_S, SAMPLE_RATE_HZ
 from rtts_engine.prompt import Manner
 from rtts_engine.request import MAX_SEED, Settings
 from rtts_engine.tokenizer import check_text
+
+
+def check_session(session: object) -> None:
+    """Raises ``RequestError`` where a sink or a barge-in was given something else than a session."""
+    if not isinstance(session, Session):
+        raise RequestError(f"session is {type(session).__name__}, expected what Tts.session() returns")
 
 
 class Session:

@@ -94,8 +94,8 @@ async def test_a_user_interrupts(rate_hz: int, block_s: float) -> None:
     played = room_.played
     ducked_at = round((ducked.duck_s - 100.0 + block_s + 0.05) * 24_000)
     committed_at = round((interruption.commit_s - 100.0) * 24_000)
-    if ducked_at < committed_at:
-        assert 0.05 < np.abs(played[ducked_at:committed_at] / 32768).max() < 0.08
+    assert ducked_at < committed_at
+    assert 0.05 < np.abs(played[ducked_at:committed_at] / 32768).max() < 0.08
     assert not played[committed_at + round((block_s + 0.06) * 24_000) :].any()
 
 
@@ -369,3 +369,13 @@ async def test_nothing_is_recorded_once_nobody_listens() -> None:
         await barge_in.aclose()
         buffer.pull(480)
         assert not len(buffer.pulled_since(0)[0])
+
+
+async def test_what_is_no_session_is_refused() -> None:
+    nobody: Any = None
+    with pytest.raises(RequestError, match="session is NoneType, expected"):
+        BargeIn(nobody)
+    async with rtts.Tts(FakeEngine()) as tts, tts.session() as session:
+        config: Any = {"min_speech_ms": 400}
+        with pytest.raises(RequestError, match="config is dict, expected a BargeInConfig"):
+            BargeIn(session, config)

@@ -353,3 +353,9 @@ def test_what_is_missing_is_named(
     monkeypatch.setattr(local.sys, "platform", platform)
     with pytest.raises(DeviceError, match=words):
         local.load_sounddevice()
+
+
+def test_a_player_of_no_session_is_refused(card: FakeDevice) -> None:
+    nobody: Any = None
+    with pytest.raises(RequestError, match="session is NoneType, expected"):
+        Player(nobody)

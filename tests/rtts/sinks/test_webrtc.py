@@ -7,13 +7,14 @@ import fractions
 import importlib
 import sys
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from aiortc.mediastreams import MediaStreamError
 
 import rtts
-from rtts.errors import RuntimeSetupError, StreamError
+from rtts.errors import RequestError, RuntimeSetupError, StreamError
 from rtts.stream.events import Done, Underrun
 from rtts.testing import FakeEngine
 from rtts.webrtc import TtsTrack
@@ -401,3 +402,12 @@ def delay_of(heard: np.ndarray, sent: np.ndarray) -> int:
     size = 1 << (len(heard) + len(sent)).bit_length()
     product = np.fft.rfft(heard, size) * np.conj(np.fft.rfft(sent, size))
     return int(np.argmax(np.fft.irfft(product, size)))
+
+
+@pytest.mark.parametrize("session", [None, "session"])
+def test_a_track_of_no_session_is_refused(session: Any) -> None:
+    async def test() -> None:
+        with pytest.raises(RequestError, match=f"session is {type(session).__name__}, expected"):
+            TtsTrack(session)
+
+    asyncio.run(test())
