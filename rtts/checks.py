@@ -36,12 +36,12 @@ def check_numbers(
             raise RequestError(f"{name} is {value!r}, expected {what} from {least:g} to {most:g}")
 
 
-def check_choices(config: object, choices: Mapping[str, Collection[str]]) -> None:
+def check_choices(config: object, choices: Mapping[str, Collection[object]]) -> None:
     """The fields named in ``choices`` have one of their values."""
     for name, known in choices.items():
         value = getattr(config, name)
-        if not isinstance(value, str) or value not in known:
-            raise RequestError(f"{name} is {value!r}, expected {' or '.join(known)}")
+        if not isinstance(value, (str, bool)) or value not in known:
+            raise RequestError(f"{name} is {value!r}, expected {' or '.join(map(str, known))}")
 
 
 def check_flags(config: object, names: Collection[str]) -> None:

@@ -33,7 +33,11 @@ _SECONDS = {
     "text_timeout_s": (0.1, 3600.0),
     "consumer_timeout_s": (0.1, 86400.0),
 }
-_CHOICES = {"ramp": ("adaptive", "fixed"), "text_mode": ("sentence", "token")}
+_CHOICES: dict[str, tuple[object, ...]] = {
+    "ramp": ("adaptive", "fixed"),
+    "text_mode": ("sentence", "token"),
+    "verbalise": ("auto", True, False),
+}
 
 
 def _check_verbalise(value: object) -> None:
