@@ -21,11 +21,10 @@ from rtts.stream.config import StreamConfig, Verbalise
 from rtts.stream.events import Done, PcmChunk, StopReason
 from rtts.stream.figures import gravest
 from rtts.stream.session import Session
+from rtts.stream.turns import MAX_AHEAD_CHARS
 
 READ_BYTES = 1 << 16
 PIECE_CHARS = 2000
-MAX_AHEAD_CHARS = 10_000
-"""Text that may wait to be spoken, some ten minutes of speech: input without end needs no memory without end."""
 
 
 def live_config(

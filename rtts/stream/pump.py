@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import AsyncGenerator
 
 from rtts.errors import StreamError
+from rtts.stream.events import PcmChunk
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.session import Session
 
@@ -21,7 +23,12 @@ class Pump:
     """Runs from its creation until ``stop``, or until the session is closed. One event loop, its thread only."""
 
     def __init__(self, session: Session, buffer: PlaybackBuffer, *, ahead_s: float = AHEAD_S) -> None:
-        """Attaches ``buffer`` to the session; nobody else may iterate over the session then."""
+        """Attaches ``buffer`` to the session; nobody else can iterate over the session then.
+
+        Raises:
+            RequestError: the session is closed, or somebody takes its sound already.
+        """
+        chunks = session.__aiter__()
         self._session = session
         self._buffer = buffer
         self._ahead_s = ahead_s
@@ -33,7 +40,7 @@ class Pump:
         self._loop = asyncio.get_running_loop()
         session.attach(buffer)
         buffer.on_interrupt = self._on_interrupt
-        self._task = self._loop.create_task(self._run(), name="rtts-pump")
+        self._task = self._loop.create_task(self._run(chunks), name="rtts-pump")
 
     @property
     def running(self) -> bool:
@@ -62,20 +69,21 @@ class Pump:
         if error is not None:
             raise error
 
-    async def _run(self) -> None:
+    async def _run(self, chunks: AsyncGenerator[PcmChunk, None]) -> None:
         try:
+            await self._turn(chunks)
             while not self._session.closed:
-                await self._turn()
                 self._turn_over.set()
+                await self._turn(self._session.__aiter__())
         except Exception as error:  # a bug: it ends the sink, and whoever waits for it is told
             self._failed(StreamError(f"the playback pump failed: {error}; please report it"), error)
         finally:
             self._turn_over.set()
 
-    async def _turn(self) -> None:
+    async def _turn(self, taken: AsyncGenerator[PcmChunk, None]) -> None:
         """Carry one turn. That it failed does not keep the session from speaking the next one."""
         try:
-            async with contextlib.aclosing(self._session.__aiter__()) as chunks:
+            async with contextlib.aclosing(taken) as chunks:
                 async for chunk in chunks:
                     self._interrupted.clear()
                     await self._room()

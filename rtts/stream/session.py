@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -108,7 +109,8 @@ class Session(Turns):
         """Feed everything that ``text`` gives and end the turn. Returns when the text is fed, or was interrupted.
 
         An interruption does not wait for the next piece: ``text`` is closed at once. When ``text`` fails or the call is
-        cancelled, what was fed is spoken to its end.
+        cancelled, what was fed is spoken to its end. While somebody takes the sound, ``text`` is asked for no more than
+        some ten minutes of speech ahead (``turns.MAX_AHEAD_CHARS``).
 
         Raises:
             RequestError: ``text`` is no asynchronous iterable; and as ``feed``.
@@ -132,6 +134,7 @@ class Session(Turns):
                 self.feed(piece)
                 fed = True
                 await asyncio.sleep(0)  # an iterator that never waits must not keep everybody else waiting
+                await self._room()
         finally:
             # Also where it failed: whoever takes the sound is told of the end of what was fed, if only of none.
             if generation == self._generation and (self._turn is not None or not fed):
@@ -142,8 +145,19 @@ class Session(Turns):
     # -- sound -------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncGenerator[PcmChunk, None]:
+        """A turn's chunks, for one consumer at a time.
+
+        Raises:
+            RequestError: another one takes them; or the session is closed.
+        """
         self._require_open()
-        return self._chunks()
+        if self._taken:
+            raise RequestError(
+                "the session has a sink or a loop that takes its sound; stop that one first, or open a session for each"
+            )
+        chunks = self._chunks()
+        self._taker, self._taking = weakref.ref(chunks), None
+        return chunks
 
     async def _chunks(self) -> AsyncGenerator[PcmChunk, None]:
         """The chunks of the oldest turn that was not taken to its end, or of the next one to begin."""
@@ -152,7 +166,7 @@ class Session(Turns):
                 return
             self._changed.clear()
             await self._changed.wait()
-        turn = self._turns[0]
+        turn = self._taking = self._turns[0]
         while True:
             if turn.ready:
                 yield self._take(turn)
@@ -208,6 +222,7 @@ class Session(Turns):
     def detach(self, buffer: PlaybackBuffer) -> None:
         """The sink with this buffer takes no more; another one may be attached. What was played is remembered."""
         self._playhead.detach(buffer)
+        self._taker = None
         if buffer is self._desk.buffer:
             self._desk.buffer = None
 

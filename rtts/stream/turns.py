@@ -7,7 +7,7 @@ import contextlib
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +28,10 @@ from rtts.stream.workers import Workers
 from rtts_engine.config import FRAME_S, SAMPLE_RATE_HZ
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
+
+MAX_AHEAD_CHARS = 10_000
+"""Text that may wait to be spoken, some ten minutes of speech: an iterator without end needs no memory without end, and
+what an interruption drops is not asked for."""
 
 
 class Turns:
@@ -69,6 +73,14 @@ class Turns:
         self._subscribers: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._timers = Timers(self._loop)
         self._feeding = Feeding()
+        self._taker: weakref.ref[AsyncGenerator[PcmChunk, None]] | None = None
+        """Who takes the chunks, as long as it is there: a loop that was left is gone."""
+        self._taking: Turn | None = None
+        """The turn that it takes; None while it waits for one."""
+        self._spoken = asyncio.Event()
+        """Set when less text waits to be spoken."""
+        self._held_back = False
+        """Text is there, but it waits until more of what was fed is spoken."""
 
     # -- text --------------------------------------------------------------------------------
 
@@ -94,8 +106,30 @@ class Turns:
         self._timers.arm("text", turn.deadline_s, self._poll_text)
         if turn.closed:
             self._timers.disarm("stall")
-        elif not turn.stalled:
+        elif not turn.stalled and not self._held_back:
             self._timers.arm("stall", turn.fed_s + self.config.text_timeout_s, self._stalled)
+
+    async def _room(self) -> None:
+        """Wait while too much of the turn's text is unspoken and somebody takes its sound. That is no stall."""
+        while (turn := self._turn) is not None and turn.unspoken_chars > MAX_AHEAD_CHARS and self._taken:
+            self._held_back = True
+            self._timers.disarm("stall")
+            self._spoken.clear()
+            try:
+                await self._spoken.wait()
+            finally:
+                self._held_back = False
+                if turn is self._turn and not turn.closed:
+                    turn.fed_s = time.monotonic()
+                    self._text_arrived()
+
+    @property
+    def _taken(self) -> bool:
+        """Whether a consumer is at it: not one that was left, or whose turn was dropped."""
+        chunks = self._taker() if self._taker is not None else None
+        if chunks is None or chunks.ag_frame is None:
+            return False
+        return self._taking is None or self._taking in self._turns
 
     def _poll_text(self) -> None:
         if self._turn is not None and not self._turn.closed:
@@ -157,6 +191,7 @@ class Turns:
         turn, sentence = found
         self._dispatch.take_back(turn)
         turn.complete(sentence)
+        self._spoken.set()
         if turn.ready:  # now it is known that its last chunk was the sentence's
             chunk = turn.ready[-1]
             turn.ready[-1] = replace(chunk, text_span=(chunk.text_span[0], turn.close_span()))
@@ -233,6 +268,7 @@ class Turns:
 
     def _end_turn(self, reason: StopReason) -> None:
         self._timers.clear()
+        self._spoken.set()
         turn, self._turn = self._turn, None
         if turn is None:
             return

@@ -139,3 +139,12 @@ def check_spans(spoken: Spoken, text: str, start: int = 0) -> None:
     assert at == start + len(text)
     ready = [event for event in spoken.events if isinstance(event, ChunkReady)]
     assert [event.t_start_s for event in ready] == [chunk.t_start_s for chunk in spoken.chunks]
+
+
+async def settled(value: Callable[[], int]) -> None:
+    """Wait until the threads have nothing more to do."""
+    last, same = -1, 0
+    while same < 5:
+        await asyncio.sleep(0.005)
+        same = same + 1 if value() == last else 0
+        last = value()

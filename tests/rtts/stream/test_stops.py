@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from rtts.testing import FakeEngine
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
 
-from .helpers import FRAME, TEXT, TIMEOUT_S, Spoken, in_loop, offline, speak, until_done
+from .helpers import FRAME, TEXT, TIMEOUT_S, Spoken, in_loop, offline, settled, speak, until_done
 
 
 class Monotonous(FakeEngine):
@@ -364,15 +363,6 @@ async def test_nothing_is_made_that_nobody_takes(ring: int, chunk: int) -> None:
         async for each in session:
             taken += len(each.samples) // FRAME
         assert taken == 150
-
-
-async def settled(value: Callable[[], int]) -> None:
-    """Wait until the threads have nothing more to do."""
-    last, same = -1, 0
-    while same < 5:
-        await asyncio.sleep(0.005)
-        same = same + 1 if value() == last else 0
-        last = value()
 
 
 @in_loop
