@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rtts.stream.schedule import FRAME_S
+from rtts_engine.config import FRAME_S
 
 EARLY_S = 0.5
 """Company is for nothing where every frame still comes this much before its turn."""

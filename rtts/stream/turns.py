@@ -127,7 +127,7 @@ class Turns:
     def _taken(self) -> bool:
         """Whether a consumer is at it: not one that was left, or whose turn was dropped."""
         chunks = self._taker() if self._taker is not None else None
-        if chunks is None or chunks.ag_frame is None:
+        if getattr(chunks, "ag_frame", None) is None:  # gone, or run to its end
             return False
         return self._taking is None or self._taking in self._turns
 

@@ -23,7 +23,8 @@ from rtts.stream.cost import FrameCost, PassCost
 from rtts.stream.engine import I32, SpeechEngine
 from rtts.stream.job import Job, Listener, Stream
 from rtts.stream.ring import FrameRing
-from rtts.stream.schedule import FRAME_S, Supply
+from rtts.stream.schedule import Supply
+from rtts_engine.config import FRAME_S
 
 log = logging.getLogger(__name__)
 
