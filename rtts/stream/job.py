@@ -101,6 +101,14 @@ class Job:
         """Whether its sound is no longer wanted."""
         return self.stop_reason == "cancelled"
 
+    def missing(self, expected_frames: int | None = None) -> int:
+        """Frames that are likely still to be generated; by another guess at its length than its own, if given."""
+        if self.generated:
+            return 0
+        expected = self.expected_frames if expected_frames is None else expected_frames
+        # One that outlives the guess goes on for nobody knows how long: a tenth is no surprise.
+        return max(expected - self.frames, 1 + self.frames // 10)
+
     def end(self, reason: str) -> None:
         """Generate no more, and let nobody wait for text. Call it with the workers' lock held."""
         if self.stop_reason is None or reason == "cancelled":

@@ -125,8 +125,8 @@ class Workers:
         if ar_s is None or codec_s is None:
             return None
         busy = max(1, sum(stream.busy for stream in list(self._streams)))
-        missing = 0 if job.generated else max(0, job.expected_frames - job.frames)
-        return Supply(missing, len(job.ring), ar_s * math.ceil(busy / self._engine.max_rows), codec_s * busy)
+        passes = math.ceil(busy / self._engine.max_rows)
+        return Supply(job.missing(), len(job.ring), ar_s * passes, codec_s * busy)
 
     def sentences_ahead(self) -> int:
         """Sentences worth having behind the one that is spoken: on a machine that is slower than real time, a pass
@@ -236,7 +236,7 @@ class Workers:
                 if job.text and first.text:
                     expected = round(expected * len(job.text) / len(first.text))
             waiting = 0 if job is first else len(job.ring)
-            ahead.append(Ahead(job.frames, waiting, max(1, expected - job.frames)))
+            ahead.append(Ahead(job.frames, waiting, job.missing(expected)))
         return rows_together(
             ahead,
             stream.lead_s("talker", first),

@@ -560,3 +560,14 @@ def test_a_fast_talker_has_one_sentence_ahead(start: Start) -> None:
     workers.submit(workers.open(notes), job("x" * 20))
     notes.wait()
     assert workers.sentences_ahead() == 1
+
+
+def test_a_job_that_outlives_its_guess_is_expected_to_go_on() -> None:
+    one = job("abc")
+    one.expected_frames, one.frames = 40, 10
+    assert one.missing() == 30
+    assert one.missing(100) == 90
+    one.frames = 60
+    assert one.missing() == 7
+    one.generated = True
+    assert one.missing() == one.missing(100) == 0
