@@ -22,6 +22,7 @@ from rtts_engine.graph.codec_encoder import codec_encoder_tables, has_encoder, w
 from rtts_engine.graph.speaker_encoder import write_speaker_encoder
 from rtts_engine.graph.stack import write_attention, write_predictor, write_talker, write_text_projection
 from rtts_engine.graph.writer import PRECISIONS, Precision
+from rtts_engine.int8_loss import judge_products
 from rtts_engine.manifest import (
     CODEC_DECODER,
     CODEC_ENCODER,
@@ -35,6 +36,7 @@ from rtts_engine.manifest import (
     TOKENIZER_FOLDER,
     FileRecord,
     Manifest,
+    Product,
     file_sha256,
 )
 from rtts_engine.runtime import ncnn_version
@@ -173,12 +175,17 @@ def _replace(work: Path, target: Path) -> None:
 def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Progress, name: str) -> None:
     config = checkpoint.config
     tables: dict[str, npt.NDArray[np.float32]] = {}
-    report("talker", 0.02)
-    write_talker(checkpoint.main, config.talker, work / TALKER, precision)
+    products: dict[str, Product] = {}
+    if precision == "int8":
+        report("calibrating", 0.02)
+        products = judge_products(checkpoint)
+    forms = {name: product.form for name, product in products.items()}
+    report("talker", 0.15 if products else 0.02)
+    write_talker(checkpoint.main, config.talker, work / TALKER, precision, forms)
     write_attention(config.talker.stack, work / TALKER_ATTENTION, precision)
     report("code predictor", 0.5)
-    write_predictor(checkpoint.main, config.talker, work / PREDICTOR, precision)
-    write_text_projection(checkpoint.main, config.talker, work / TEXT_PROJECTION, precision)
+    write_predictor(checkpoint.main, config.talker, work / PREDICTOR, precision, forms)
+    write_text_projection(checkpoint.main, config.talker, work / TEXT_PROJECTION, precision, forms)
     report("codec decoder", 0.65)
     tables |= codec_tables(checkpoint)
     ranges = codec_ranges(checkpoint, work) if precision == "int8" else {}
@@ -197,7 +204,7 @@ def _write(checkpoint: Checkpoint, work: Path, precision: Precision, report: Pro
         if (checkpoint.path / file).is_file():
             shutil.copyfile(checkpoint.path / file, folder / file)
     report("hashes", 0.85)
-    _write_manifest(checkpoint, work, precision, name, ranges)
+    _write_manifest(checkpoint, work, precision, name, ranges, products)
 
 
 def _write_tables(checkpoint: Checkpoint, work: Path, computed: dict[str, npt.NDArray[np.float32]]) -> None:
@@ -208,7 +215,12 @@ def _write_tables(checkpoint: Checkpoint, work: Path, computed: dict[str, npt.ND
 
 
 def _write_manifest(
-    checkpoint: Checkpoint, work: Path, precision: Precision, name: str, ranges: Mapping[str, float]
+    checkpoint: Checkpoint,
+    work: Path,
+    precision: Precision,
+    name: str,
+    ranges: Mapping[str, float],
+    products: Mapping[str, Product],
 ) -> None:
     path = checkpoint.path
     generation = path / "generation_config.json"
@@ -230,5 +242,6 @@ def _write_manifest(
         },
         files=files,
         codec_ranges=ranges,
+        products=products,
     )
     (work / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")

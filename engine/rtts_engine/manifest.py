@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from rtts_engine.config import ModelConfig, spoken_languages
 from rtts_engine.config_json import Fields, parse_config
 from rtts_engine.errors import ConfigError, ModelError
 from rtts_engine.files import read_text
-from rtts_engine.graph.writer import PRECISIONS, Precision
+from rtts_engine.graph.writer import FORMS, PRECISIONS, Form, Precision
 
 MANIFEST_FILE = "model.json"
 FORMAT = 3
@@ -42,6 +42,18 @@ class FileRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Product:
+    """One product of the language model of an int8 model."""
+
+    form: Form
+    """How it was written."""
+    loss: float
+    """Norm of the error of plain int8 over the norm of the exact result, on the calibration's rows."""
+    rotated_loss: float | None = None
+    """The same with rotated inputs; None where plain int8 is good enough or the width allows no rotation."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The typed form of ``model.json``."""
 
@@ -57,6 +69,8 @@ class Manifest:
     files: Mapping[str, FileRecord]
     codec_ranges: Mapping[str, float] = field(default_factory=dict)
     """Of the codec decoder's int8 convolutions: the largest inputs that their scales hold (see ``calibrate``)."""
+    products: Mapping[str, Product] = field(default_factory=dict)
+    """Of an int8 model: the form of each product of the language model, and what decided it (see ``int8_loss``)."""
 
     @property
     def kind(self) -> str:
@@ -98,6 +112,7 @@ class Manifest:
                 "speakers": self.speakers,
                 "dialects": dict(talker.dialects),
                 "codec_ranges": {name: round(value, 6) for name, value in self.codec_ranges.items()},
+                "products": {name: asdict(product) for name, product in self.products.items()},
                 "config": self.config_json,
                 "files": {n: {"bytes": r.size_bytes, "sha256": r.sha256} for n, r in self.files.items()},
             },
@@ -146,6 +161,7 @@ class Manifest:
                 config_json=data["config"],
                 files=_records(fields),
                 codec_ranges=_ranges(fields) if "codec_ranges" in data else {},
+                products=_products(fields) if "products" in data else {},
             )
         except ConfigError as error:
             raise ModelError(f"{error}; convert the checkpoint again") from None
@@ -193,6 +209,18 @@ def _records(fields: Fields) -> dict[str, FileRecord]:
         name: FileRecord(record.integer("bytes", low=0, high=2**63 - 1), record.text("sha256"))
         for name, record in records.items()
     }
+
+
+def _products(fields: Fields) -> dict[str, Product]:
+    listed, found = fields.section("products"), {}
+    for name in fields.mapping("products"):
+        product = listed.section(name)
+        form = product.text("form")
+        if form not in FORMS:
+            raise product.fail("form", f"one of {', '.join(FORMS)}")
+        turned = product.number("rotated_loss", low=0.0, high=1e30) if product.has("rotated_loss") else None
+        found[name] = Product(form, product.number("loss", low=0.0, high=1e30), turned)
+    return found
 
 
 def file_sha256(path: Path) -> str:

@@ -76,19 +76,7 @@ class Model:
         decoder = self._net(CODEC_DECODER, precision, threads.codec)
         self.codec = CodecDecoder(decoder, config.codec, tables.with_prefix("codec."))
         self.tokenizer = Tokenizer.from_dir(path / TOKENIZER_FOLDER)
-        spec = PromptSpec(
-            kind=config.kind,
-            instructable=config.instructable,
-            codec_ids=talker.ids,
-            text_ids=config.text_ids,
-            languages=talker.languages,
-            speakers=talker.speakers,
-            dialects=talker.dialects,
-            code_groups=talker.num_code_groups,
-            codebook_size=talker.predictor.vocab_size,
-            max_text_ids=config.generation.max_new_tokens,
-        )
-        self.prompts = PromptBuilder(spec, self.tokenizer, self.tables)
+        self.prompts = PromptBuilder(PromptSpec.of(config), self.tokenizer, self.tables)
         self._stored_tables = tables
         self._cloner: VoiceCloner | None = None
         self._cloner_lock = threading.Lock()

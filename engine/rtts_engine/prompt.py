@@ -25,7 +25,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rtts_engine.config import CodecIds, ModelKind, TextIds, full_name, spoken_languages
+from rtts_engine.config import CodecIds, ModelConfig, ModelKind, TextIds, full_name, spoken_languages
 from rtts_engine.errors import CheckpointError, RequestError, TextError, UnfitVoiceError
 from rtts_engine.text_feed import TextFeed
 from rtts_engine.tokenizer import WHITESPACE, Tokenizer
@@ -86,6 +86,23 @@ class PromptSpec:
     codebook_size: int
     max_text_ids: int
     """Longest text or instruction in ids: ``max_new_tokens``, since an utterance has no more frames than that."""
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> PromptSpec:
+        """That of a model."""
+        talker = config.talker
+        return cls(
+            kind=config.kind,
+            instructable=config.instructable,
+            codec_ids=talker.ids,
+            text_ids=config.text_ids,
+            languages=talker.languages,
+            speakers=talker.speakers,
+            dialects=talker.dialects,
+            code_groups=talker.num_code_groups,
+            codebook_size=talker.predictor.vocab_size,
+            max_text_ids=config.generation.max_new_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

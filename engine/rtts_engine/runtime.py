@@ -19,6 +19,7 @@ costs some 20 microseconds, whatever it does. What happens once a code is writte
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -75,6 +76,8 @@ def to_numpy(handle: Handle) -> F32:
     return np.array(handle.mat)
 
 
+_X86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "x86")
+
 EMPTY = Handle(ncnn.Mat())
 """The cache before the first position."""
 
@@ -113,7 +116,8 @@ class Net:
         # fp16 arithmetic loses accuracy where it exists; fp16 storage is what precision="fp16" asks for.
         option.use_fp16_arithmetic = False
         option.use_fp16_packed = False
-        option.use_fp16_storage = precision == "fp16"
+        # Products of an int8 graph that are wider want it, too; only on x86 does it leave all other layers alone.
+        option.use_fp16_storage = precision == "fp16" or (precision == "int8" and _X86)
         option.use_bf16_storage = precision == "bf16"
         option.use_bf16_packed = precision == "bf16"
         graph, weights = stem.with_suffix(".param"), stem.with_suffix(".bin")

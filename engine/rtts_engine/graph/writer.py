@@ -18,9 +18,14 @@ from typing import IO, Literal
 import numpy as np
 import numpy.typing as npt
 
+from rtts_engine.graph.rotation import block_size, hadamard, rotated
+
 F32 = npt.NDArray[np.float32]
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "bf16", "int8")
+Form = Literal["int8", "rotated", "fp16"]
+"""How one product of an int8 graph is written: as it is, with rotated inputs (see ``rotation``), or wider."""
+FORMS: tuple[Form, ...] = ("int8", "rotated", "fp16")
 
 _MAGIC = "7767517"
 _TAG_F32 = np.uint32(0)
@@ -62,7 +67,7 @@ def _render(params: Params) -> str:
     return " ".join(parts)
 
 
-def _quantise(weight: F32) -> tuple[F32, npt.NDArray[np.int8]]:
+def quantise(weight: F32) -> tuple[F32, npt.NDArray[np.int8]]:
     """Largest magnitude of each row (N,), and the rows (N, K) in 127ths of it."""
     scale = np.maximum(np.abs(weight).max(axis=1), 1e-12).astype(np.float32)
     return scale, np.clip(np.rint(weight / scale[:, None] * 127), -127, 127).astype(np.int8)
@@ -71,9 +76,13 @@ def _quantise(weight: F32) -> tuple[F32, npt.NDArray[np.int8]]:
 class GraphWriter:
     """Context manager that writes ``stem.param`` and ``stem.bin``; complete only after a clean exit."""
 
-    def __init__(self, stem: Path, precision: Precision = "fp32") -> None:
+    def __init__(
+        self, stem: Path, precision: Precision = "fp32", forms: Mapping[str, Form] | None = None
+    ) -> None:
+        """``forms``: of an int8 graph's products, by the names that ``linear`` is given; others are plain int8."""
         self._stem = stem
         self.precision = precision
+        self._forms = (forms or {}) if precision == "int8" else {}
         self._layers: list[_Layer] = []
         self._names = 0
         self._results: list[tuple[str, str]] = []
@@ -168,11 +177,14 @@ class GraphWriter:
     def _tagged(self, values: F32) -> None:
         """A weight matrix with its storage tag: fp16 halves the file where the precision allows it."""
         if self.precision == "fp16":
-            self._write(_TAG_F16.reshape(1))
-            self._write(values.astype(np.float16))
+            self._half(values)
         else:
             self._write(_TAG_F32.reshape(1))
             self._write(values.astype(np.float32, copy=False))
+
+    def _half(self, values: F32) -> None:
+        self._write(_TAG_F16.reshape(1))
+        self._write(values.astype(np.float16))
 
     # -- layers with weights -----------------------------------------------------------------
 
@@ -186,20 +198,24 @@ class GraphWriter:
         self._plain(values)
         return blob
 
-    def linear(self, x: Blob, weight: F32, bias: F32 | None = None) -> Blob:
-        """``x @ weight.T + bias`` for rows x (n, K), weight (N, K)."""
+    def linear(self, x: Blob, weight: F32, bias: F32 | None = None, name: str = "") -> Blob:
+        """``x @ weight.T + bias`` for rows x (n, K), weight (N, K); ``name`` decides on its form in an int8 graph."""
         out_features, in_features = weight.shape
-        if self.precision == "fp16":
-            # Gemm keeps fp32 weights on x86; InnerProduct stores and reads them as fp16.
+        form = self._forms.get(name, "int8")
+        if self.precision == "fp16" or form == "fp16":
+            # Gemm keeps fp32 weights on x86; InnerProduct stores and reads them as fp16. Without packing it computes
+            # a row alike in any company, as int8 products do.
             blob = self.layer(
                 "InnerProduct", [x], {0: out_features, 1: int(bias is not None), 2: weight.size}
             )
-            self._tagged(weight)
+            self._half(weight)
             if bias is not None:
                 self._plain(bias)
             return blob
         params: dict[int, int] = {2: 0, 3: 1, 4: 0, 5: 1, 6: 1, 7: 0, 8: out_features, 9: in_features}
         if self.precision == "int8":
+            if form == "rotated":
+                x, weight = self._rotate(x, in_features), rotated(weight)
             return self._linear_int8(x, weight, bias, params)
         blob = self.layer("Gemm", [x], params | {10: -1 if bias is None else 4})
         self._tagged(weight)
@@ -212,13 +228,21 @@ class GraphWriter:
 
         ncnn quantises the activations per row at run time. Per-output-channel accuracy at the cost of one product.
         """
-        scale, quantised = _quantise(weight)
+        scale, quantised = quantise(weight)
         blob = self.layer("Gemm", [x], params | {10: -1, 18: 2})
         self._write(_TAG_INT8.reshape(1))
         self._write(quantised)
         self._plain(np.array([127.0], np.float32))
         blob = self.multiply(blob, self.constant(scale))
         return blob if bias is None else self.add(blob, self.constant(bias))
+
+    def _rotate(self, x: Blob, width: int) -> Blob:
+        size = block_size(width)
+        params = {2: 0, 3: 1, 4: 0, 5: 1, 6: 1, 7: 0, 8: size, 9: size, 10: -1}
+        blob = self.layer("Gemm", [self.reshape(x, -1, size)], params)
+        self._write(_TAG_F32.reshape(1))
+        self._write(hadamard(size))
+        return self.reshape(blob, -1, width)
 
     def rms_norm(self, x: Blob, weight: F32, eps: float) -> Blob:
         """RMSNorm over the last axis."""
@@ -263,7 +287,7 @@ class GraphWriter:
         }
         params |= {5: int(bias is not None), 6: weight.size}
         if input_range is not None:
-            scale, quantised = _quantise(weight.reshape(outputs, -1))
+            scale, quantised = quantise(weight.reshape(outputs, -1))
             blob = self.layer("Convolution", [x], params | {8: 1})
             self._write(_TAG_INT8.reshape(1))
             self._write(quantised)
