@@ -29,6 +29,15 @@ class StackState:
     """What the last pass was computed in; the next one goes on there. It holds nothing that a pass depends on."""
 
 
+def rows_computed(rows: int) -> int:
+    """How many rows a pass over ``rows`` should compute: ncnn's products take one, two, four or eight at a time.
+
+    Measured on AVX2 in int8 at the 0.6B's size: three rows took 1.2 times as long as four, seven 1.3 times as long as
+    eight.
+    """
+    return next((size for size in (1, 2, 4) if rows <= size), -(-rows // 8) * 8)
+
+
 class Stack:
     """Runs a net written by ``graph.stack`` over explicit states; holds no state of its own."""
 
@@ -140,22 +149,25 @@ class Stack:
             ``outputs`` of all rows, each (n, size); a row may hold NaN or infinity.
         """
         assert self._attention is not None
-        cos, sin = rope_tables([state.position for state in states], self._frequencies)
+        count = len(states)
+        filling = [0] * (rows_computed(count) - count)  # the first row once more, to nobody
+        positions = [state.position for state in states]
+        cos, sin = rope_tables(positions + [positions[i] for i in filling], self._frequencies)
         run, attention = self._net.start(), self._attention.start()
-        run.feed({"x": rows, "cos": cos, "sin": sin})
+        run.feed({"x": np.concatenate([rows, rows[filling]]), "cos": cos, "sin": sin})
         for i in self._layers:
             joined = np.concatenate([run.array(f"{kind}{i}") for kind in "qkv"])  # (heads, n, head_dim)
             apart = np.ascontiguousarray(joined.transpose(1, 0, 2))[:, :, None]
             mixed = []
-            for row, state in zip(apart, states, strict=True):
+            for row, state in zip(apart[:count], states, strict=True):
                 caches = state.caches[2 * i : 2 * i + 2]
                 attention.again(["a"])
                 attention.feed({"qkv": row, "pk": caches[0], "pv": caches[1]})
                 mixed.append(attention.array("a").reshape(-1))
                 attention.advance(["ck", "cv"], caches)
-            run.feed({f"a{i}": np.stack(mixed)})
+            run.feed({f"a{i}": np.stack(mixed + [mixed[i] for i in filling])})
         run.feed({"picked": run.array("top")})  # all of them, and NaN stays in its row
-        arrays = [run.array(name) for name in outputs]
+        arrays = [run.array(name)[:count] for name in outputs]
         for state in states:
             state.position += 1
         return arrays

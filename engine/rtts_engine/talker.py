@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rtts_engine.config import TalkerConfig
 from rtts_engine.runtime import Handle, Net, Row
-from rtts_engine.stack import Stack, StackState
+from rtts_engine.stack import Stack, StackState, rows_computed
 from rtts_engine.tables import Tables
 
 F32 = npt.NDArray[np.float32]
@@ -92,27 +92,30 @@ class Predictor:
     def frames(self, hidden: F32, first_codes: Sequence[int], choose: Sequence[Choose]) -> I32:
         """All codes (n, 16) of one frame of each of n streams, computed together; arguments as of ``frame``."""
         count = len(first_codes)
-        positions = self._positions.get(count)
+        computed = rows_computed(count)
+        filling = [0] * (computed - count)  # the first stream once more, for nobody
+        positions = self._positions.get(computed)
         if positions is None:
-            positions = [self._stack.positions(0, 2, count)]
-            positions += [self._stack.positions(s + 1, 1, count) for s in range(1, self._groups - 1)]
-            self._positions[count] = positions
+            positions = [self._stack.positions(0, 2, computed)]
+            positions += [self._stack.positions(s + 1, 1, computed) for s in range(1, self._groups - 1)]
+            self._positions[computed] = positions
         codes = np.empty((count, self._groups), np.int32)
         codes[:, 0] = first_codes
-        first = np.concatenate([hidden, self._tables.codec(first_codes)])
-        later = Row(count, first.shape[1])
+        begun = self._tables.codec([*first_codes, *(first_codes[i] for i in filling)])
+        first = np.concatenate([hidden, hidden[filling], begun])
+        later = Row(computed, first.shape[1])
         state = StackState()
         for s in range(self._groups - 1):
             (logits,) = self._stack.run_lockstep(
                 state,
                 later if s else first,
-                count,
+                computed,
                 self._outputs[s],
                 positions=positions[s],
                 capacity=self._groups,
             )
-            chosen = [pick(s + 1, scores) for pick, scores in zip(choose, logits, strict=True)]
+            chosen = [pick(s + 1, scores) for pick, scores in zip(choose, logits[:count], strict=True)]
             codes[:, s + 1] = chosen
             if s < self._groups - 2:
-                self._tables.write_acoustic(s, chosen, later.values)
+                self._tables.write_acoustic(s, chosen + [chosen[i] for i in filling], later.values)
         return codes

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from rtts_engine.config import FRAME_S
 
+_SIZES = (1, 2, 4, 8)
+"""Of a pass: those in between take as long as the next larger one (``rtts_engine.stack.rows_computed``)."""
 EARLY_S = 0.5
 """Company is for nothing where every frame still comes this much before its turn."""
 _WORTH_S = 0.05
@@ -48,15 +50,14 @@ def rows_together(
         prompt_s: seconds until a sentence's prompt has gone through the talker.
         codec_s: seconds that the codec takes for a frame; company cannot help beyond its pace.
     """
-    silence = [
-        silence_s(sentences, lead_s, pass_s, rows, prompt_s=prompt_s) for rows in range(1, len(sentences) + 1)
-    ]
-    free = [rows for rows, seconds in enumerate(silence, 1) if seconds <= -EARLY_S]
+    sizes = [size for size in _SIZES if size < len(sentences)] + [len(sentences)]
+    silence = {rows: silence_s(sentences, lead_s, pass_s, rows, prompt_s=prompt_s) for rows in sizes}
+    free = [rows for rows in sizes if silence[rows] <= -EARLY_S]
     if free:
         return free[-1]
     frames = sum(each.waiting + each.missing for each in sentences)
-    bearable = max(min(silence), frames * (codec_s - FRAME_S) - lead_s) + _WORTH_S
-    return next(rows for rows, seconds in enumerate(silence, 1) if seconds <= bearable)
+    bearable = max(min(silence.values()), frames * (codec_s - FRAME_S) - lead_s) + _WORTH_S
+    return next(rows for rows in sizes if silence[rows] <= bearable)
 
 
 def silence_s(

@@ -18,6 +18,7 @@ from rtts_engine.model import Model
 from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings, SpeechRequest
 from rtts_engine.sampling import Sampling
+from rtts_engine.stack import rows_computed
 from rtts_engine.talker import Choose
 
 from .conftest import Models
@@ -240,3 +241,10 @@ def test_a_request_that_cannot_be_spoken_does_not_stop_the_rest(model: Model) ->
 def test_batch_size_out_of_range(model: Model, size: int) -> None:
     with pytest.raises(RequestError, match="batch size is"):
         model.batch([], size)
+
+
+@pytest.mark.parametrize(
+    ("rows", "computed"), [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (17, 24)]
+)
+def test_a_pass_computes_as_many_rows_as_the_products_take_at_a_time(rows: int, computed: int) -> None:
+    assert rows_computed(rows) == computed
