@@ -15,8 +15,8 @@ from rtts.audio import Audio
 from rtts.speech import joined, spoken_text, utterances
 from rtts.stream.config import Verbalise
 from rtts_engine.batch import BatchStream, RowEvent
+from rtts_engine.manner import Manner
 from rtts_engine.model import Model
-from rtts_engine.prompt import Manner
 from rtts_engine.request import MAX_SEED, Settings, SpeechRequest
 
 F32 = npt.NDArray[np.float32]

@@ -21,8 +21,8 @@ from rtts.stream.engine import FRAMES_PER_TEXT_ID
 from rtts.text.segment import Segmenter, SegmenterConfig
 from rtts.text.verbalise import verbalise as in_words
 from rtts_engine.codec import CodecState
+from rtts_engine.manner import Manner, TextLayout
 from rtts_engine.model import Model, Threads
-from rtts_engine.prompt import Manner, TextLayout
 from rtts_engine.request import MAX_SEED, Settings, SpeechRequest
 from rtts_engine.sampling import Sampling
 from rtts_engine.tokenizer import check_text

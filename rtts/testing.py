@@ -13,7 +13,7 @@ from rtts.errors import TextError, UnfitVoiceError
 from rtts.stream.engine import Decoder, Utterance, one_by_one
 from rtts_engine.config import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from rtts_engine.frame_cap import BASE_FRAMES
-from rtts_engine.prompt import Manner
+from rtts_engine.manner import Manner
 from rtts_engine.request import Settings
 
 F32 = npt.NDArray[np.float32]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from bench.precision import figures
 from rtts_engine.config import TransformerConfig
+from rtts_engine.manner import Manner
 from rtts_engine.model import Model
-from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings, SpeechRequest
 from rtts_engine.runtime import EMPTY, owned
 from rtts_engine.sampling import FirstCode, Sampling

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bench.voice import rates, recipe
+from rtts_engine.manner import Manner
 from rtts_engine.model import Model
-from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings, SpeechRequest
 
 STREAMS = 16

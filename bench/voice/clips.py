@@ -14,8 +14,8 @@ import soundfile
 
 from bench.voice import pitch, quality, recipe, sound, spectra
 from rtts.speech import manner
+from rtts_engine.manner import TextLayout
 from rtts_engine.model import Model, Threads
-from rtts_engine.prompt import TextLayout
 from rtts_engine.request import Settings, SpeechRequest
 
 F32 = npt.NDArray[np.float32]

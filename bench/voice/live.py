@@ -18,8 +18,8 @@ from bench.voice import recipe, sound
 from rtts.stream.config import TextMode
 from rtts.stream.dispatch import sentence_seed
 from rtts.stream.tts import Tts
+from rtts_engine.manner import Manner, TextLayout
 from rtts_engine.model import Model, Threads
-from rtts_engine.prompt import Manner, TextLayout
 from rtts_engine.request import Settings, SpeechRequest
 
 I16 = npt.NDArray[np.int16]

@@ -14,7 +14,7 @@ from rtts_engine.codec_encoder import CodecEncoder
 from rtts_engine.errors import UnfitVoiceError
 from rtts_engine.graph import codec_encoder as encoder_graph
 from rtts_engine.manifest import CODEC_ENCODER, SPEAKER_ENCODER, Manifest
-from rtts_engine.prompt import CloneVoice
+from rtts_engine.manner import CloneVoice
 from rtts_engine.runtime import Net
 from rtts_engine.speaker import SpeakerEncoder
 from rtts_engine.tensors import TensorSource

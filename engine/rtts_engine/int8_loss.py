@@ -26,8 +26,10 @@ from rtts_engine.graph.rotation import block_size, rotated
 from rtts_engine.graph.stack import gate_up_weight, qkv_weight
 from rtts_engine.graph.writer import quantise
 from rtts_engine.manifest import Product
+from rtts_engine.manner import CloneVoice, Manner
 from rtts_engine.positions import causal_mask, rope_frequencies, rope_tables
-from rtts_engine.prompt import CloneVoice, Manner, PromptBuilder, PromptSpec
+from rtts_engine.prompt import PromptBuilder
+from rtts_engine.prompt_plan import PromptSpec
 from rtts_engine.tables import CODEC_TABLE, TEXT_TABLE, acoustic_table, table_shapes
 from rtts_engine.tensors import TensorSource
 from rtts_engine.tokenizer import Tokenizer

@@ -28,7 +28,9 @@ from rtts_engine.manifest import (
     TOKENIZER_FOLDER,
     Manifest,
 )
-from rtts_engine.prompt import CloneVoice, LivePrompt, PromptBuilder, PromptSpec
+from rtts_engine.manner import CloneVoice
+from rtts_engine.prompt import LivePrompt, PromptBuilder
+from rtts_engine.prompt_plan import PromptSpec
 from rtts_engine.request import Settings, SpeechRequest
 from rtts_engine.runtime import Net, check_environment
 from rtts_engine.tables import Tables

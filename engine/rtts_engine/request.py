@@ -8,7 +8,7 @@ import numpy as np
 
 from rtts_engine.errors import RequestError, TextError
 from rtts_engine.frame_cap import FRAMES_PER_TEXT_ID
-from rtts_engine.prompt import Manner, TextLayout
+from rtts_engine.manner import Manner, TextLayout
 from rtts_engine.sampling import Sampling
 
 MAX_SEED = 2**63 - 1

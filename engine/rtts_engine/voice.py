@@ -13,7 +13,7 @@ from safetensors.numpy import save
 
 from rtts_engine.errors import VoiceError
 from rtts_engine.files import atomic_path, reason
-from rtts_engine.prompt import CloneVoice
+from rtts_engine.manner import CloneVoice
 
 F32 = npt.NDArray[np.float32]
 

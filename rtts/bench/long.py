@@ -19,8 +19,8 @@ from rtts.bench.rig import Run, middle, percentile, turn
 from rtts.stream.config import StreamConfig
 from rtts.stream.engine import FRAMES_PER_TEXT_ID, ModelEngine, Utterance
 from rtts.stream.tts import Tts
+from rtts_engine.manner import Manner
 from rtts_engine.model import Model
-from rtts_engine.prompt import Manner
 from rtts_engine.request import Settings
 
 TEXT = (

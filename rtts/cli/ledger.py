@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rtts.stream.engine import I32, Decoder, SpeechEngine, Utterance
-from rtts_engine.prompt import Manner
+from rtts_engine.manner import Manner
 from rtts_engine.request import Settings
 
 

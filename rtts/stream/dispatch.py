@@ -11,7 +11,7 @@ from rtts.stream.job import Job, Stream
 from rtts.stream.turn import Sentence, Turn
 from rtts.stream.workers import Workers
 from rtts.text.segment import Boundary, Segment
-from rtts_engine.prompt import Manner
+from rtts_engine.manner import Manner
 from rtts_engine.request import MAX_SEED, Settings
 
 _SEED_STEP = 0x9E3779B97F4A7C15

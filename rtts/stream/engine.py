@@ -12,8 +12,9 @@ import numpy.typing as npt
 from rtts.notices import check_instruct
 from rtts_engine.codec import CodecDecoder, CodecState
 from rtts_engine.generate import FrameStream, next_frames
+from rtts_engine.manner import Manner
 from rtts_engine.model import Model
-from rtts_engine.prompt import LivePrompt, Manner
+from rtts_engine.prompt import LivePrompt
 from rtts_engine.request import Settings
 
 F32 = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ from rtts.stream.engine import Decoder, Utterance
 from rtts.stream.ring import FrameRing
 from rtts.stream.watchdog import Watchdog
 from rtts_engine.config import FRAME_S
-from rtts_engine.prompt import Manner
+from rtts_engine.manner import Manner
 from rtts_engine.request import Settings
 
 F32 = npt.NDArray[np.float32]

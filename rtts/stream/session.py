@@ -19,7 +19,7 @@ from rtts.stream.subscription import Subscription
 from rtts.stream.turns import Turns
 from rtts.stream.workers import Workers
 from rtts_engine.config import SAMPLE_RATE_HZ
-from rtts_engine.prompt import Manner
+from rtts_engine.manner import Manner
 from rtts_engine.request import MAX_SEED, Settings
 from rtts_engine.tokenizer import check_text
 

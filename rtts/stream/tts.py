@@ -16,8 +16,8 @@ from rtts.stream.config import StreamConfig, reads_words
 from rtts.stream.engine import ModelEngine, SpeechEngine
 from rtts.stream.session import Session
 from rtts.stream.workers import Workers
+from rtts_engine.manner import TextLayout
 from rtts_engine.model import Model, Threads
-from rtts_engine.prompt import TextLayout
 from rtts_engine.request import Settings
 from rtts_engine.sampling import Sampling
 from rtts_engine.voice import Voice

@@ -26,7 +26,7 @@ from rtts.stream.timers import Timers
 from rtts.stream.turn import Sentence, Turn
 from rtts.stream.workers import Workers
 from rtts_engine.config import FRAME_S, SAMPLE_RATE_HZ
-from rtts_engine.prompt import Manner
+from rtts_engine.manner import Manner
 from rtts_engine.request import Settings
 
 MAX_AHEAD_CHARS = 10_000
