@@ -128,6 +128,8 @@ def resolve(
             raise StoreError(f"{shipped}: the shipped voice is missing; reinstall the package")
         return _converted(shipped, progress)
     name = str(model)
+    if not name:
+        raise UnknownModelError("the model's name is empty; leave it out for the shipped voice")
     path = Path(model)
     try:
         if path.is_dir():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from rtts.cli.display import progress, stdout
-from rtts.cli.options import Debug, Model
+from rtts.cli.options import Debug, Model, require_stdout
 from rtts.errors import ModelError
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def pull(
 
 def models(debug: Debug = False) -> None:
     """List the models that --model accepts by name."""
+    require_stdout()
     from rich.table import Table
 
     from rtts import store
@@ -111,6 +112,7 @@ def models(debug: Debug = False) -> None:
 
 def voices(model: Model = None, debug: Debug = False) -> None:
     """List the speakers and languages of a model."""
+    require_stdout()
     from rtts.cli.loading import find
     from rtts_engine.manifest import Manifest
 

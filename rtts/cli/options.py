@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 import rtts
-from rtts.errors import AudioError
+from rtts.errors import AudioError, RttsError
 from rtts_engine import files
 
 MAX_THREADS = 256
@@ -61,6 +62,13 @@ Threads = Annotated[
     str | None,
     typer.Option("--threads", callback=_threads, metavar="AR,CODEC", help="Threads of the two stages."),
 ]
+
+
+def require_stdout(instead: str = "run it with one") -> None:
+    """Refuse a command that is about its output where whoever started us has closed it; ``cli.main`` has put a place
+    that keeps nothing there."""
+    if sys.__stdout__ is None:
+        raise RttsError(f"standard output is closed, so that nothing can be written to it; {instead}")
 
 
 def check_target(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from rtts.cli.options import Debug, Model, Threads, check_target
+from rtts.cli.options import Debug, Model, Threads, check_target, require_stdout
 from rtts.errors import AudioError, RequestError
 from rtts_engine.config import FRAME_S
 
@@ -143,6 +143,8 @@ def say(
         raise RequestError("--greedy does not sample; leave out --temperature, --top-k and --top-p")
     if device.startswith("vulkan"):
         raise RequestError(f"--device {device}: this version computes on the CPU only; use --device cpu")
+    if json_:
+        require_stdout()
     limit = _frame_limit(max_frames, max_seconds)
     sinks, plays = _sinks(output, play, stream)
     if codes is not None:
@@ -285,7 +287,7 @@ def _sinks(output: str | None, play: bool, stream: bool) -> tuple[list[Sink], bo
 
     found: list[Sink] = []
     if output == "-":
-        sinks.require_stdout()
+        require_stdout("give a file with -o")
         found.append(sinks.raw_stdout())
     elif output is not None:
         path = Path(output)

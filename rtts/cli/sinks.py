@@ -71,14 +71,6 @@ def raw_stdout() -> Iterator[Write]:
     yield write
 
 
-def require_stdout() -> None:
-    """Refuse an output that whoever started us has closed; ``cli.main`` has put a place that keeps nothing there."""
-    if sys.__stdout__ is None:
-        raise AudioError(
-            "standard output is closed, so that nothing can be written to it; give a file with -o"
-        )
-
-
 @contextlib.contextmanager
 def device() -> Iterator[Write]:
     """The default sound device; leaving the block waits until everything was heard.

@@ -34,8 +34,12 @@ class Tts:
         """Over any engine, such as ``rtts.testing.FakeEngine``. Starts the threads.
 
         Raises:
-            RequestError: ``max_sessions`` is no number of sessions.
+            RequestError: ``engine`` is none, or ``max_sessions`` is no number of sessions.
         """
+        if not hasattr(engine, "next_frames"):  # its threads would die of it, and nobody be told
+            raise RequestError(
+                f"engine is {type(engine).__name__}, expected a SpeechEngine; rtts.open takes a model or its name"
+            )
         if isinstance(max_sessions, bool) or not isinstance(max_sessions, int) or max_sessions < 1:
             raise RequestError(f"max_sessions is {max_sessions!r}, expected an integer from 1 on")
         self._engine = engine

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from rtts.audio import WavStream
 from rtts.errors import AudioError
-from rtts.stream.session import Session
+from rtts.stream.session import Session, check_session
 from rtts_engine.files import atomic_path, reason
 
 
@@ -16,8 +16,10 @@ async def write_wav(session: Session, path: str | Path) -> Path:
 
     Raises:
         AudioError: the file cannot be written.
+        RequestError: that is no session, or somebody takes its sound already.
         StreamError: the turn failed.
     """
+    check_session(session)
     target = Path(path)
     try:
         with atomic_path(target) as temporary, temporary.open("w+b") as file:
@@ -26,6 +28,8 @@ async def write_wav(session: Session, path: str | Path) -> Path:
                 stream.write(chunk.samples)
     except OSError as error:
         raise AudioError(f"{target}: cannot be written ({reason(error)})") from None
+    except ValueError as error:  # a NUL in the name
+        raise AudioError(f"{str(target)!r}: cannot be written ({error})") from None
     return target
 
 

@@ -232,6 +232,7 @@ def test_raw_samples_on_stdout(tmp_path: Path, capfdbinary: pytest.CaptureFixtur
         (["say", "", "-o", "a.wav"], "text"),
         (["pull", "nothing"], "not a hub id"),
         (["voices", "--model", "nobody"], "no such model"),
+        (["voices", "--model", ""], "the model's name is empty"),
         (["say", "Hi.", "-o", "a.wav", "--language", "klingon"], "klingon"),
         (["say", "a\udcffb", "-o", "a.wav"], "lone surrogate"),
     ],
@@ -393,8 +394,11 @@ def test_closed_standard_streams(tmp_path: Path, closed: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a POSIX shell")
-def test_sound_for_a_closed_standard_output() -> None:
-    command = shlex.join([sys.executable, "-m", "rtts", "say", "Hi.", "-o", "-", *SHORT])
+@pytest.mark.parametrize(
+    "arguments", [["say", "Hi.", "-o", "-"], ["say", "Hi.", "-o", "a.wav", "--json"], ["models"]]
+)
+def test_output_to_a_closed_standard_output(arguments: list[str]) -> None:
+    command = shlex.join([sys.executable, "-m", "rtts", *arguments])
     ended = subprocess.run(["sh", "-c", f"exec {command} >&-"], capture_output=True, timeout=120)
     assert ended.returncode == 1
     assert ended.stderr.startswith(b"rtts: standard output is closed")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rtts import StreamConfig, Tts
-from rtts.errors import RequestError
+from rtts.errors import AudioError, RequestError
 from rtts.stream.playback import PlaybackBuffer
 from rtts.stream.pump import Pump
+from rtts.stream.writer import write_wav
 from rtts.testing import FakeEngine
 
-from .helpers import in_loop, settled
+from .helpers import in_loop, settled, threads
 
 
 @in_loop
@@ -154,3 +156,22 @@ async def test_a_finished_sentence_keeps_no_frames() -> None:
         jobs = [sentence.job for sentence in turn.sentences if sentence.ended]
         assert len(jobs) == 2
         assert all(job.decoder is None and not job.ring._frames.size for job in jobs)
+
+
+@in_loop
+async def test_a_file_of_no_session_and_of_no_name(tmp_path: Path) -> None:
+    nobody: Any = None
+    with pytest.raises(RequestError, match="session is NoneType"):
+        await write_wav(nobody, tmp_path / "a.wav")
+    async with Tts(FakeEngine()) as tts, tts.session() as session:
+        session.feed("Hello.")
+        session.end()
+        with pytest.raises(AudioError, match="cannot be written"):
+            await write_wav(session, "a\0.wav")
+
+
+@pytest.mark.parametrize("engine", [None, "lark"])
+def test_an_engine_is_one(engine: Any) -> None:
+    with pytest.raises(RequestError, match=f"engine is {type(engine).__name__}, expected a SpeechEngine"):
+        Tts(engine)
+    assert threads() == []
