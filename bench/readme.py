@@ -1,4 +1,4 @@
-"""The README's table of figures, written from ``bench/results``; a test holds that it is not stale.
+"""Tables of figures in README and docs, written from ``bench/results``; a test holds that they are not stale.
 
 python -m bench.readme
 """
@@ -14,6 +14,7 @@ from typing import Any
 from bench.machine import RESULTS
 
 README = RESULTS.parents[1] / "README.md"
+SPEED = RESULTS.parents[1] / "docs" / "performance.md"
 _TABLE = re.compile(r"(<!-- measured -->\n).*?(<!-- /measured -->)", re.DOTALL)
 
 Row = tuple[str, str, str]
@@ -167,10 +168,22 @@ def table(results: Path = RESULTS) -> str:
     return "\n".join(lines) + "\n"
 
 
-def updated(text: str) -> str:
-    """The README's text with the table of today's results."""
-    return _TABLE.sub(lambda found: found[1] + table() + found[2], text)
+def exactness(results: Path = RESULTS) -> str:
+    """The table of docs/performance.md: how exact each precision is, and the aims."""
+    from bench.precision import page
+
+    result = json.loads((results / "precision.json").read_text(encoding="utf-8"))
+    return page.table(result) + "\n" + page.aim_table(result)
+
+
+PAGES: dict[Path, Callable[[], str]] = {README: table, SPEED: exactness}
+
+
+def updated(text: str, tables: Callable[[], str] = table) -> str:
+    """A page's text with the tables of today's results."""
+    return _TABLE.sub(lambda found: found[1] + tables() + found[2], text)
 
 
 if __name__ == "__main__":
-    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page, tables in PAGES.items():
+        page.write_text(updated(page.read_text(encoding="utf-8"), tables), encoding="utf-8")

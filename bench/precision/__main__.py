@@ -1,6 +1,6 @@
 """How exact each precision is against fp32, on the shipped voice and on random weights at real 0.6B dimensions.
 
-    python -m bench.precision [--models lark 0.6b] [--precisions fp16 bf16 int8] [--checkpoint DIR] [--json FILE]
+    python -m bench.precision [--models lark 0.6b] [--precisions P ...] [--checkpoint DIR] [--json FILE]
     python -m bench.precision --wer [--clips 100]
 
 fp32 speaks a few sentences greedily; then every network of every precision is given fp32's codes. Hidden states are
@@ -15,7 +15,8 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,18 @@ from bench import machine
 from bench.precision import page
 from bench.precision.networks import Script, compare, look, speak
 from rtts import store
+from rtts_engine import int8_loss
 from rtts_engine.convert import convert
-from rtts_engine.graph.writer import PRECISIONS, Precision
+from rtts_engine.graph.writer import PRECISIONS
 from rtts_engine.manifest import Manifest
 from rtts_engine.model import Model
 
 RESULT = machine.RESULTS / "precision.json"
 VOICES = Path(store.__file__).parents[1] / "models"
 RANDOM = "0.6b"
+PLAIN = "int8-plain"
+"""int8 without what the calibration finds, to see what it is worth."""
+CHOICES = (*PRECISIONS[1:], PLAIN)
 TEXTS = (
     "Good evening, and thank you for calling.",
     "The meeting was moved from Monday to Thursday afternoon.",
@@ -46,14 +51,31 @@ FRAMES = {"random": 24, "voice": 80}
 """Most frames of a sentence: random weights never end by themselves."""
 
 
-def measure(
-    checkpoint: Path, precisions: Sequence[Precision], texts: Sequence[str], frames: int
-) -> dict[str, Any]:
+@contextmanager
+def uncalibrated() -> Iterator[None]:
+    """Every product of an int8 conversion in plain int8."""
+    limit = int8_loss.LIMIT
+    int8_loss.LIMIT = float("inf")
+    try:
+        yield
+    finally:
+        int8_loss.LIMIT = limit
+
+
+def converted(checkpoint: Path, out: Path, precision: str) -> Path:
+    """The model in a precision, or in ``PLAIN``."""
+    if precision != PLAIN:
+        return convert(checkpoint, out, precision)  # type: ignore[arg-type]
+    with uncalibrated():
+        return convert(checkpoint, out, "int8")
+
+
+def measure(checkpoint: Path, precisions: Sequence[str], texts: Sequence[str], frames: int) -> dict[str, Any]:
     """Figures of every precision of one checkpoint; one model is loaded at a time."""
     exact, scripts, rows, source = None, [], {}, ""
     with tempfile.TemporaryDirectory() as work:
         for precision in ("fp32", *precisions):
-            path = convert(checkpoint, Path(work) / "model", precision)
+            path = converted(checkpoint, Path(work) / "model", precision)
             model, manifest = Model.load(path), Manifest.load(path)
             source = manifest.source_sha256
             if exact is None:
@@ -63,19 +85,19 @@ def measure(
                 exact = look(model, scripts, None, frames)
                 continue
             rows[precision] = compare(exact, look(model, scripts, exact, frames), scripts)
-            if manifest.products:
+            if precision == "int8":
                 rows[precision]["products"] = {n: asdict(product) for n, product in manifest.products.items()}
             print(precision, {k: v for k, v in rows[precision].items() if isinstance(v, float)}, flush=True)
             del model
     return {"source_sha256": source, "sentences": len(scripts), "precisions": rows}
 
 
-def words(voice: Path, precisions: Sequence[Precision], clips: int) -> dict[str, Any]:
+def words(voice: Path, precisions: Sequence[str], clips: int) -> dict[str, Any]:
     """Word errors of the shipped voice in every precision."""
     from bench.precision.words import measure, texts
 
     with tempfile.TemporaryDirectory() as work:
-        models = {p: convert(voice, Path(work) / p, p) for p in ("fp32", *precisions)}  # type: ignore[arg-type]
+        models = {p: converted(voice, Path(work) / p, p) for p in ("fp32", *precisions)}
         source = Manifest.load(models["fp32"]).source_sha256
         return {"model": voice.name, "source_sha256": source, "clips": clips, **measure(models, texts(clips))}
 
@@ -84,7 +106,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.precision", description=__doc__.splitlines()[0])
     parser.add_argument("--models", nargs="+", default=[store.DEFAULT_MODEL, RANDOM])
-    parser.add_argument("--precisions", nargs="+", default=list(PRECISIONS[1:]), choices=PRECISIONS[1:])
+    parser.add_argument("--precisions", nargs="+", default=list(CHOICES), choices=CHOICES)
     parser.add_argument("--checkpoint", type=Path, help=f"in place of random weights for {RANDOM}")
     parser.add_argument("--wer", action="store_true", help="count word errors instead, of the shipped voice")
     parser.add_argument("--clips", type=int, default=100, help="sentences of --wer")
@@ -119,7 +141,8 @@ def main() -> None:
     path = machine.write("precision", command, result, a.json)
     from bench.precision.plot import draw
 
-    draw(result, a.plot or path.with_suffix(".png"))
+    if result["models"]:
+        draw(result, a.plot or path.with_suffix(".png"))
     print(page.table(result))
     print(page.aim_table(result))
     print(f"written to {path}")

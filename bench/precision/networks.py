@@ -117,10 +117,11 @@ def predict(model: Model, hidden: F32, codes: I32) -> tuple[list[F32], F32]:
     layers: list[list[F32]] = [[] for _ in range(config.predictor.stack.num_layers)]
     logits = []
     for state, frame in zip(hidden, codes, strict=True):
-        tables = [model.tables.codec(frame[:1])]
-        tables += [model.tables.acoustic(s, frame[s + 1 : s + 2]) for s in range(groups - 2)]
+        rows = np.empty((groups, len(state)), np.float32)
+        rows[0], rows[1] = state, model.tables.codec(frame[:1])[0]
+        for s in range(groups - 2):
+            model.tables.write_acoustic(s, frame[s + 1 : s + 2], rows[s + 2 : s + 3])
         names = [f"logits{s}" for s in range(groups - 1)]
-        rows = np.concatenate([state[None], *tables])
         states, scores = whole(model.predictor._stack, config.predictor.stack, rows, names)
         for layer, values in zip(layers, states, strict=True):
             layer.append(values)
