@@ -72,7 +72,7 @@ class BufferMachine(RuleBasedStateMachine):
         values = np.array([value for value, _ in sound])
         if len(sound):
             ramp = np.linspace(self.gain, self.target, len(sound))
-            assert np.all(np.abs(got - values * ramp) <= 1)
+            assert np.all(np.abs(got - values * ramp) <= 1.001)  # cut to an integer, in single precision
             if self.gain == self.target == 1.0:
                 np.testing.assert_array_equal(got, values)
             self.gain = self.target
