@@ -106,6 +106,44 @@ def overhead(result: dict[str, Any]) -> list[Row]:
     ]
 
 
+def long(result: dict[str, Any]) -> list[Row]:
+    rows = {row["scenario"]: row for row in result["rows"]}
+    one, together, busy = (
+        rows[name]
+        for name in (
+            "one sentence at a time",
+            "as the machine needs",
+            "as the machine needs, half a core taken",
+        )
+    )
+
+    def silence(row: dict[str, Any]) -> str:
+        return f"{row['first_sound_ms'] / 1e3 + row['holes_s']:.1f}"
+
+    return [
+        (
+            f"0.6B dimensions ({result['precision']}), {together['audio_s']:.0f} s of speech in real time: one "
+            "sentence at a time → several in a pass, as the machine needs",
+            f"RTF {one['rtf']:.2f} → {together['rtf']:.2f} ({busy['rtf']:.2f} beside a process that takes half a "
+            f"core); silence before and in it {silence(one)} → {silence(together)} s; first samples after "
+            f"{together['first_samples_ms']:.0f} ms; {result['peak_memory_mb'] / 1e3:.1f} GB",
+            "`python -m bench.latency long --model M --label 0.6b` ([picture](bench/results/0.6b-long.png))",
+        )
+    ]
+
+
+def compare(result: dict[str, Any]) -> list[Row]:
+    row = next(row for row in result["rows"] if row["engine"] == "rtts int8")
+    faster = row["times_faster"]
+    return [
+        (
+            "0.6B dimensions (int8), one sentence, two threads: speed over the official package's fp32 and bf16",
+            f"{faster['torch fp32']:.1f} x, {faster['torch bf16']:.1f} x",
+            "`python -m bench.compare CHECKPOINT`",
+        )
+    ]
+
+
 def engine(result: dict[str, Any]) -> list[Row]:
     rows = {(row["precision"], row["network"], row["detail"]): row for row in result["rows"]}
 
@@ -154,6 +192,8 @@ SOURCES: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
     "lark-latency": latency,
     "lark-barge-in": barge_in,
     "0.6b-throughput": overhead,
+    "0.6b-long": long,
+    "compare": compare,
     "engine": engine,
 }
 

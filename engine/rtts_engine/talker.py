@@ -18,8 +18,9 @@ I32 = npt.NDArray[np.int32]
 
 Choose = Callable[[int, F32], int]
 
-_RESERVED_FRAMES = 256
-"""Cache positions reserved beyond the prompt; a longer utterance grows the cache."""
+_RESERVED_FRAMES = 64
+"""Cache positions reserved beyond the prompt: 15 MB at the 0.6B's size. A longer utterance grows the cache, which costs
+no measurable time."""
 _PREFILL_ROWS = 512
 
 
