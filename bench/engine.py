@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from bench import machine
+from bench import codec_layers, machine
+from bench.codec_layers import layers, phases
 from bench.probe import BUFFER_BYTES, ProductProbe, read_bandwidth
 from rtts_engine.convert import convert
 from rtts_engine.graph.writer import PRECISIONS, Precision
@@ -69,14 +70,6 @@ class Case:
                 break
 
 
-def layers(graph: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Kind and parameters of every layer of a ``.param`` file."""
-    for line in graph.with_suffix(".param").read_text().splitlines()[2:]:
-        fields = line.split()
-        first = 4 + int(fields[2]) + int(fields[3])
-        yield fields[0], dict(f.split("=", 1) for f in fields[first:])
-
-
 def matrix_weights(graph: Path, heads: int | None = None) -> float:
     """Weights of all matrix products, with only one of ``heads`` heads."""
     sizes = []
@@ -101,16 +94,18 @@ def codec_work(graph: Path, frames: int) -> tuple[float, float]:
             size = int(params["8"]) * int(params["9"])
         elif kind == "InnerProduct":
             size = int(params["2"])
-        elif kind == "Reshape" and params.get("0") == "-1" and int(params.get("2", 0)) > 0:
-            columns *= int(params["1"])  # the phases of an up-sampling side by side
+        columns *= phases(kind, params)
         weights += size
         macs += size * columns
     return weights, macs
 
 
+DRAW = Draw()
+
+
 def sample(_book: int, logits: np.ndarray) -> int:
     """A draw as in speech."""
-    return choose(logits, Draw(), 0.5)
+    return choose(logits, DRAW, 0.5)
 
 
 def cases(
@@ -268,6 +263,7 @@ def measure(models: dict[str, Path], threads: list[int], quick: bool) -> dict[st
                 }
             )
     return {
+        "codec_layers": codec_rows({label: model for (label, _), (model, _, _) in loaded.items()}, quick),
         "bandwidth_gb_per_s": {str(count): round(value, 1) for count, value in read.items()},
         "peak_gmac_per_s": {f"{p} x{count}": round(value, 1) for (p, count), value in peak.items()},
         "rows": rows,
@@ -278,6 +274,22 @@ def measure(models: dict[str, Path], threads: list[int], quick: bool) -> dict[st
             if count == 1
         },
     }
+
+
+def codec_rows(models: dict[str, Model], quick: bool) -> dict[str, Any]:
+    """Each model's codec decoder layer by layer, one frame and several at a time."""
+    forms: dict[Precision, ProductProbe] = {}
+    found: dict[str, Any] = {}
+    for label, model in models.items():
+        precision = model.manifest.precision
+        for form in {precision, "fp32" if precision == "int8" else precision}:
+            forms.setdefault(form, ProductProbe(form, 1))
+        peaks = {form: max(probe.gmac_per_s() for _ in range(3)) for form, probe in forms.items()}
+        for frames in CHUNKS[:2]:
+            found[f"{label}, chunk {frames}"] = codec_layers.measure(
+                model.path / CODEC_DECODER, precision, frames, peaks, 5 if quick else 15
+            )
+    return found
 
 
 def plot(result: dict[str, Any], path: Path) -> None:
@@ -327,6 +339,20 @@ def main() -> None:
             f"{row['model']:12} x{row['threads']} {row['network']:16} {row['detail']:10} {row['ms']:8.2f} ms, "
             f"bounds: bytes {row['bytes_bound_ms']:6.1f}, arithmetic {row['compute_bound_ms']:6.1f}, "
             f"share {row['share']:.2f}"
+        )
+    for label, codec in result["codec_layers"].items():
+        print(f"codec layers of {label}: peak {codec['peak_gmac_per_s']} GMAC/s")
+        for row in codec["rows"]:
+            rate = (
+                "" if row["share"] is None else f"{row['gmac_per_s']:7.1f} GMAC/s, share {row['share']:.2f}"
+            )
+            name = f"{row['layer']} {row['form']}"
+            print(
+                f"  {name:34} x{row['count']:<2} {row['columns']:5} columns {row['ms_per_frame']:8.3f} ms {rate}"
+            )
+        print(
+            f"  products {codec['products_ms']} ms, bound {codec['products_bound_ms']}, share {codec['share']}; "
+            f"SnakeBeta {codec['snake_ms']} ms"
         )
     print(f"bandwidth {result['bandwidth_gb_per_s']} GB/s, peak {result['peak_gmac_per_s']} GMAC/s")
     print(f"outside ncnn per frame: {result['python_ms_per_frame']} ms")

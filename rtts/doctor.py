@@ -5,6 +5,7 @@ The engine is imported by the checks that need it: the report must not fail for 
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
@@ -58,6 +59,7 @@ def examine() -> Iterator[Finding]:
         sound_devices,
         models_folder,
         models,
+        start,
     ):
         try:
             yield from check()
@@ -106,7 +108,8 @@ def cpu() -> Iterator[Finding]:
         advice = "the two stages cannot overlap; give this process two cores"
         yield Finding("threads", "note", "one core usable", advice)
     else:
-        yield Finding("threads", "ok", "default --threads 1,1; more threads than idle cores make it slower")
+        detail = "default --threads auto: one for each stage, more where a measurement says that they pay"
+        yield Finding("threads", "ok", detail)
     if os.environ.get("OMP_NUM_THREADS", "1") != "1":
         value = os.environ["OMP_NUM_THREADS"]
         yield Finding(
@@ -202,6 +205,33 @@ def models() -> Iterator[Finding]:
             yield Finding("models", "note", f"cache: {path.name} is of another version", f"delete {path}")
         elif damage is not None:
             yield Finding("models", "problem", f"cache: {damage}", f"delete {path}")
+
+
+def start() -> Iterator[Finding]:
+    """How long the shipped voice takes until it is ready to speak, where it has been converted."""
+    from rtts import store
+    from rtts.stream.engine import ModelEngine
+    from rtts.stream.tts import Tts
+    from rtts_engine.model import Model
+
+    converted = [path for path in store.cached() if path.name.startswith(f"{store.DEFAULT_MODEL}-")]
+    whole = [path for path in converted if store.is_whole(path)]
+    if not whole:
+        yield Finding("start", "note", "the shipped voice is not converted yet", "its first use does that")
+        return
+    try:
+        model = Model.load(whole[0])
+    except RttsError:
+        return  # another check names it
+
+    async def warm_up() -> float | None:
+        async with Tts(ModelEngine(model), max_sessions=1) as tts:
+            await tts.warm_up()
+            return tts.warm_up_s
+
+    yield Finding(
+        "start", "ok", f"loaded in {model.load_s:.1f} s, warmed up in {asyncio.run(warm_up()):.1f} s"
+    )
 
 
 def _damage(path: Path) -> str | None:

@@ -40,7 +40,8 @@ def load(model: str | Path | None = None, *, threads: Threads | None = None) -> 
 
     Args:
         model: a directory, an installed name or hub id; None is the voice that ships with the project.
-        threads: of the autoregressive part and of the codec; None is one each.
+        threads: of the autoregressive part and of the codec; None is one each, and more of them for a large model on
+            more than two cores where a short measurement says that they pay.
 
     Raises:
         RuntimeSetupError: this machine or its ncnn wheel cannot run the engine.
@@ -51,7 +52,7 @@ def load(model: str | Path | None = None, *, threads: Threads | None = None) -> 
         raise RequestError(
             f"threads is {threads!r:.60}, expected Threads, for example Threads(ar=1, codec=1)"
         )
-    return Model.load(store.resolve(model), threads=threads or Threads(ar=1, codec=1))
+    return Model.load(store.resolve(model), threads=threads)
 
 
 def say(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from rtts_engine import pages
 from rtts_engine.batch import BatchStream
 from rtts_engine.cloning import VoiceCloner
 from rtts_engine.codec import CodecDecoder, CodecState
-from rtts_engine.errors import CheckpointError, ModelError, RequestError
+from rtts_engine.errors import CheckpointError, ModelError
 from rtts_engine.generate import FrameStream
 from rtts_engine.graph.writer import Precision
 from rtts_engine.manifest import (
@@ -37,25 +37,12 @@ from rtts_engine.tables import Tables
 from rtts_engine.talker import Predictor, Talker
 from rtts_engine.tensors import TensorSource
 from rtts_engine.text_stream import IncrementalTokenizer
+from rtts_engine.threads import Threads as Threads
+from rtts_engine.threads import automatic
 from rtts_engine.tokenizer import Tokenizer
 from rtts_engine.voice import Voice
 
 F32 = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Threads:
-    """Threads per stage. The two stages run at the same time, so their sum should not exceed the cores."""
-
-    ar: int = 1
-    """Talker, code predictor and text projection."""
-    codec: int = 1
-    """Codec decoder, and the encoders when a voice is cloned."""
-
-    def __post_init__(self) -> None:
-        for name, value in (("AR", self.ar), ("codec", self.codec)):
-            if not isinstance(value, int) or not 1 <= value <= 256:
-                raise RequestError(f"{value!r} {name} threads, expected 1 to 256")
 
 
 class Model:
@@ -66,6 +53,8 @@ class Model:
         self.path = path
         self.manifest = manifest
         self.threads = threads
+        self.load_s: float | None = None
+        """Seconds that ``load`` took."""
         config, precision = manifest.config, manifest.precision
         talker = config.talker
         self.tables = Tables(tables, self._net(TEXT_PROJECTION, precision, threads.ar), talker)
@@ -84,22 +73,29 @@ class Model:
         self._cloner_lock = threading.Lock()
 
     @classmethod
-    def load(cls, path: Path | str, *, threads: Threads = Threads()) -> Model:
+    def load(cls, path: Path | str, *, threads: Threads | None = None) -> Model:
         """Load a converted model directory. Large weights then move to large pages behind the scenes, see ``pages``.
+
+        Args:
+            path: the directory.
+            threads: of the two stages; None leaves it to ``threads.automatic``, which may measure for half a second.
 
         Raises:
             ModelError: the directory is not a converted model, or is damaged.
             RuntimeSetupError: the installed ncnn cannot run streams.
         """
+        start = time.perf_counter()
         check_environment()
         folder = Path(path)
         manifest = Manifest.load(folder)
         manifest.verify(folder, largest_bytes=LOAD_CHECK_BYTES)
+        weights = sum(record.size_bytes for name, record in manifest.files.items() if name.endswith(".bin"))
+        threads = threads or automatic(weights)
         try:
             model = cls(folder, manifest, TensorSource.open_file(folder / TABLES_FILE), threads)
         except CheckpointError as error:
             raise ModelError(f"{error}; convert the checkpoint again") from None
-        weights = sum(record.size_bytes for name, record in manifest.files.items() if name.endswith(".bin"))
+        model.load_s = time.perf_counter() - start
         if weights >= pages.WORTHWHILE_BYTES and pages.wanted():
             pages.collapse_in_background()
         return model

@@ -130,17 +130,20 @@ class Net:
             raise ModelError(
                 f"{weights}: ncnn cannot read these weights; free memory, or convert the checkpoint again"
             )
-        self._numbers: dict[str, int] = {blob.name: i for i, blob in enumerate(self._net.blobs())}
+        self.numbers: dict[str, int] = {blob.name: i for i, blob in enumerate(self._net.blobs())}
+        """Of every blob, by name."""
         self._stale: dict[str, list[int]] = {}
 
     def number(self, name: str) -> int:
         """Of a blob. Raises ModelError: there is none of this name."""
-        try:
-            return self._numbers[name]
-        except KeyError:
-            raise ModelError(
-                f"{self.stem}: no blob {name!r} in the graph; convert the checkpoint again"
-            ) from None
+        found = self.numbers.get(name)
+        if found is None:
+            raise self.unknown(name)
+        return found
+
+    def unknown(self, name: str) -> ModelError:
+        """The error for a blob that is not there."""
+        return ModelError(f"{self.stem}: no blob {name!r} in the graph; convert the checkpoint again")
 
     def stale(self, name: str) -> list[int]:
         """Blobs that an earlier pass of the same ``Run`` may have left, and that ``name`` would be computed from.
@@ -224,10 +227,13 @@ class Run:
 
     def feed(self, feeds: Mapping[str, Feed]) -> None:
         """Set graph inputs, or blobs in place of the layers that would compute them. Raises ModelError: unknown."""
-        put, number = self._extractor.input, self._net.number
-        for name, feed in feeds.items():
-            # The extractor holds a value that has been put in.
-            put(number(name), owned(feed).mat if isinstance(feed, np.ndarray) else feed.mat)
+        put, numbers = self._extractor.input, self._net.numbers
+        try:
+            for name, feed in feeds.items():
+                # The extractor holds a value that has been put in.
+                put(numbers[name], owned(feed).mat if isinstance(feed, np.ndarray) else feed.mat)
+        except KeyError:
+            raise self._net.unknown(name) from None
 
     def array(self, name: str) -> F32:
         """A blob, which may hold NaN or infinity; not to be written to. Raises ModelError: out of memory."""
@@ -238,22 +244,22 @@ class Run:
 
     def state(self, name: str, *, opaque: bool) -> Handle:
         """A blob as a handle; ``opaque``: a cache in ncnn's private layout. Raises ModelError: out of memory."""
-        handle = Handle(ncnn.Mat())
-        self._take(name, handle, 1 if opaque else 0)
-        return handle
+        mat = ncnn.Mat()
+        code = self._extractor.extract(self._net.number(name), mat, 1 if opaque else 0)
+        if code != 0:
+            raise self._failed(name, code)
+        return Handle(mat)
 
     def advance(self, names: Sequence[str], caches: Sequence[Handle]) -> None:
         """``caches``, which were fed to this pass, become those that it gave as ``names``; they are the caller's own.
 
         Raises ModelError: out of memory.
         """
+        extract, numbers = self._extractor.extract, self._net.numbers
         for name, cache in zip(names, caches, strict=True):
-            self._take(name, cache, 1)
-
-    def _take(self, name: str, handle: Handle, kind: int) -> None:
-        code = self._extractor.extract(self._net.number(name), handle.mat, kind)
-        if code != 0:
-            raise self._failed(name, code)
+            code = extract(numbers[name], cache.mat, 1)
+            if code != 0:
+                raise self._failed(name, code)
 
     def _failed(self, name: str, code: int) -> ModelError:
         return ModelError(f"{self._net.stem}: blob {name!r} failed with ncnn code {code} (out of memory?)")

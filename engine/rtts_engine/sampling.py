@@ -113,8 +113,8 @@ def probabilities(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F64]:
     Raises:
         ModelError: the largest of ``logits`` is no number.
     """
-    kept, scores, best = _top(logits, draw)
-    weights = np.exp(scores.astype(np.float64) - best)
+    kept, scores = _top(logits, draw)
+    weights = np.exp(scores.astype(np.float64) - _finite(float(scores.max(initial=-np.inf))))
     if draw.top_p < 1.0:
         order = np.argsort(weights, kind="stable")
         tail = np.cumsum(weights[order]) / weights.sum() <= 1.0 - draw.top_p
@@ -124,20 +124,28 @@ def probabilities(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F64]:
     return kept, weights / weights.sum()
 
 
-def _top(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F32, float]:
-    """Ids that survive temperature and top-k, ascending, their scores, and the best score."""
+def _top(logits: F32, draw: Draw) -> tuple[npt.NDArray[np.int64], F32]:
+    """Ids that survive temperature and top-k, ascending, and their scores, which hold no NaN."""
     scores = logits if draw.temperature == 1.0 else logits / np.float32(draw.temperature)
-    if 0 < draw.top_k < scores.size:
-        ordered, last = scores.copy(), scores.size - 1
-        ordered.partition((scores.size - draw.top_k, last))  # NaN counts as the largest
-        limit, best = ordered[scores.size - draw.top_k], float(ordered[last])
-    else:
-        limit, best = np.float32(-np.inf), float(scores.max())
+    size, limit, least = scores.size, -math.inf, scores.size
+    if 0 < draw.top_k < size:
+        ordered = scores.copy()
+        ordered.partition(size - draw.top_k)
+        limit = float(ordered[size - draw.top_k])
+        least = draw.top_k if limit > -math.inf else size
+    kept = (scores >= limit).nonzero()[0]  # ties with the k-th stay
+    if kept.size < least:  # NaN is among the largest for the sort, and at least nothing
+        raise not_finite("the model's view of the next code")
+    if limit == -math.inf:
+        kept = kept[scores[kept] > limit]  # what is masked is never drawn
+    return kept, scores.take(kept)
+
+
+def _finite(best: float) -> float:
+    """``best``, the largest score. Raises ModelError: it is no number."""
     if not math.isfinite(best):
         raise not_finite("the model's view of the next code")
-    # Ties with the k-th stay; what is masked never does.
-    kept = (scores > limit if limit == -np.inf else scores >= limit).nonzero()[0]
-    return kept, scores.take(kept), best
+    return best
 
 
 def uniforms(seed: int, frame: int, count: int) -> F64:
@@ -154,16 +162,17 @@ def choose(logits: F32, draw: Draw, uniform: float) -> int:
     """
     if not draw.do_sample:
         code = int(logits.argmax())  # the first NaN, if there is one
-        if not math.isfinite(logits[code]):
-            raise not_finite("the model's view of the next code")
+        _finite(float(logits[code]))
         return code
     if draw.top_p < 1.0:
         ids, weights = probabilities(logits, draw)
         sums = weights.cumsum().tolist()
     else:
         # Most draws go here, some fifteen a frame, with all code out of cache (see ``runtime``): few array operations.
-        ids, scores, best = _top(logits, draw)
-        sums = list(accumulate([math.exp(score - best) for score in scores.tolist()]))
+        ids, top = _top(logits, draw)
+        scores = top.tolist()
+        best, exp = _finite(max(scores, default=-math.inf)), math.exp
+        sums = list(accumulate([exp(score - best) for score in scores]))
     return int(ids[min(bisect_right(sums, uniform * sums[-1]), len(sums) - 1)])
 
 

@@ -100,8 +100,7 @@ class Predictor:
             positions = [self._stack.positions(0, 2, computed)]
             positions += [self._stack.positions(s + 1, 1, computed) for s in range(1, self._groups - 1)]
             self._positions[computed] = positions
-        codes = np.empty((count, self._groups), np.int32)
-        codes[:, 0] = first_codes
+        codes = [list(first_codes)]
         begun = self._tables.codec([*first_codes, *(first_codes[i] for i in filling)])
         first = np.concatenate([hidden, hidden[filling], begun])
         later = Row(computed, first.shape[1])
@@ -116,7 +115,7 @@ class Predictor:
                 capacity=self._groups,
             )
             chosen = [pick(s + 1, scores) for pick, scores in zip(choose, logits[:count], strict=True)]
-            codes[:, s + 1] = chosen
+            codes.append(chosen)
             if s < self._groups - 2:
                 self._tables.write_acoustic(s, chosen + [chosen[i] for i in filling], later.values)
-        return codes
+        return np.ascontiguousarray(np.array(codes, np.int32).T)

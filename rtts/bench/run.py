@@ -45,7 +45,11 @@ def run(
     Raises:
         RequestError: the model cannot speak without a voice.
     """
-    about = {"model": model.manifest.name, "precision": model.manifest.precision}
+    about = {
+        "model": model.manifest.name,
+        "precision": model.manifest.precision,
+        "load_s": None if model.load_s is None else round(model.load_s, 2),
+    }
     if name == "codec":
         return about | codec.measure(model, quick=quick, tell=tell)
     if model.manifest.kind == "base":
@@ -67,10 +71,12 @@ async def _streamed(
     engine = long.OrdinaryLength(model) if name == "long" else ModelEngine(model)
     async with Tts(engine) as tts:
         await tts.warm_up()
+        assert tts.warm_up_s is not None  # no Base model comes here
+        about = {"warm_up_s": round(tts.warm_up_s, 2)}
         if user is not None:
-            return await barge_in.measure(tts, user, interruptions=5 if quick else 30, tell=tell)
+            return about | await barge_in.measure(tts, user, interruptions=5 if quick else 30, tell=tell)
         if name == "long":
-            return await long.measure(tts, text=text or long.TEXT, quick=quick, tell=tell)
+            return about | await long.measure(tts, text=text or long.TEXT, quick=quick, tell=tell)
         if name == "throughput":
-            return await throughput.measure(tts, text=text or LONG, quick=quick, tell=tell)
-        return await latency.measure(tts, quick=quick, tell=tell)
+            return about | await throughput.measure(tts, text=text or LONG, quick=quick, tell=tell)
+        return about | await latency.measure(tts, quick=quick, tell=tell)

@@ -28,8 +28,10 @@ def find(model: str | None) -> Path:
 
 
 def load(model: str | None, threads: str | None = None) -> Model:
-    """The loaded model, with the threads of ``--threads`` ("AR,CODEC")."""
-    ar, codec = (int(part) for part in (threads or "1,1").split(","))
+    """The loaded model, with the threads of ``--threads``: "AR,CODEC", or "auto"."""
+    if threads is None or threads == "auto":
+        return Model.load(find(model))
+    ar, codec = (int(part) for part in threads.split(","))
     cores = os.cpu_count() or 1
     if ar + codec > max(2, cores):
         log.warning(

@@ -35,13 +35,13 @@ def _version(value: bool) -> None:
 
 
 def _threads(value: str | None) -> str | None:
-    if value is not None:
+    if value not in (None, "auto"):
         parts = value.split(",")
         if len(parts) != 2 or not all(
             part.isdecimal() and len(part) <= 3 and 1 <= int(part) <= MAX_THREADS for part in parts
         ):
             raise typer.BadParameter(
-                f"{value[:40]!r} is not two numbers from 1 to {MAX_THREADS}, for example 1,1"
+                f"{value[:40]!r} is not two numbers from 1 to {MAX_THREADS}, for example 1,1, or auto"
             )
     return value
 
@@ -60,7 +60,9 @@ Model = Annotated[
 ]
 Threads = Annotated[
     str | None,
-    typer.Option("--threads", callback=_threads, metavar="AR,CODEC", help="Threads of the two stages."),
+    typer.Option(
+        "--threads", callback=_threads, metavar="AR,CODEC", help="Threads of the two stages, or auto."
+    ),
 ]
 
 

@@ -363,4 +363,5 @@ def _figures(
         "engine": f"ncnn {ncnn_version()}",
         "precision": loaded.manifest.precision,
         "threads": {"ar": loaded.threads.ar, "codec": loaded.threads.codec},
+        "load_s": None if loaded.load_s is None else round(loaded.load_s, 2),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,6 +46,8 @@ class Tts:
         self._engine = engine
         self._workers = Workers(engine, max_streams=max_sessions)
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self.warm_up_s: float | None = None
+        """Seconds that ``warm_up`` took; None before, and where there is no voice to warm up with."""
 
     async def __aenter__(self) -> Tts:
         return self
@@ -107,6 +110,7 @@ class Tts:
         manner = self._engine.warm_up_manner()
         if manner is None:
             return  # a Base model needs a voice to speak at all
+        start = time.perf_counter()
         async with Session(
             self._workers, manner, Settings(seed=0), StreamConfig(clean_text=False)
         ) as session:
@@ -115,6 +119,7 @@ class Tts:
             async for _ in session:
                 if session.made_s > WARM_UP_S:
                     break
+        self.warm_up_s = time.perf_counter() - start
 
     async def aclose(self) -> None:
         """Close the sessions that are open, and end the threads after the frame they are at."""
@@ -138,7 +143,7 @@ async def open(  # noqa: A001 - used as rtts.open
 
     Args:
         model: a loaded model, or what ``rtts.load`` takes.
-        threads: of the talker's and the codec's networks; None is one each.
+        threads: of the talker's and the codec's networks; None as in ``rtts.load``.
         max_sessions: how many sessions may be open at a time.
 
     Raises:

@@ -138,6 +138,7 @@ def test_the_command_writes_figures_and_a_picture(
     result = json.loads(out.read_text())
     assert result["command"] == "rtts bench codec"
     assert result["model"] == "lark"
+    assert result["load_s"] > 0
     assert result["machine"]["cores"] >= 1
     assert len(result["rows"]) == len(capsys.readouterr().out.splitlines())
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -69,7 +69,7 @@ def test_json_has_exactly_the_fields_of_the_page(tmp_path: Path, capfd: pytest.C
     figures = json.loads(out)
     assert list(figures) == [
         "stop_reason", "frames", "audio_s", "wall_s", "rtf", "ttfa_ms", "audible_ms", "ms_per_frame", "underruns",
-        "seed", "sample_rate", "model", "engine", "precision", "threads",
+        "seed", "sample_rate", "model", "engine", "precision", "threads", "load_s",
     ]  # fmt: skip
     table = PAGE.split("`--json` prints one object")[1].split("\n##")[0]
     assert set(re.findall(r"`([a-z_]+)`", re.sub(r"\|[^|]*\|$", "", table, flags=re.MULTILINE))) == set(
@@ -81,6 +81,14 @@ def test_json_has_exactly_the_fields_of_the_page(tmp_path: Path, capfd: pytest.C
     assert figures["frames"] * 0.08 == pytest.approx(figures["audio_s"])
     assert (figures["seed"], figures["sample_rate"], figures["underruns"]) == (7, 24_000, 0)
     assert figures["threads"] == {"ar": 1, "codec": 1}
+    assert figures["load_s"] > 0
+
+
+def test_threads_are_chosen_or_given(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["say", "Hello.", "-o", str(tmp_path / "a.wav"), "--json", "--max-frames", "2"]
+    for given, want in (("auto", {"ar": 1, "codec": 1}), ("1,2", {"ar": 1, "codec": 2})):
+        assert main([*command, "--threads", given]) == 0
+        assert json.loads(capfd.readouterr().out)["threads"] == want  # the shipped voice is small: one each
 
 
 def test_a_drawn_seed_is_reported_and_repeats_the_result(

@@ -38,6 +38,7 @@ def test_a_sound_installation_has_no_problem(capfd: pytest.CaptureFixture[str]) 
         "sound",
         "cache",
         "models",
+        "start",
     ):
         assert f" {subject}" in out
     assert "PROBLEM" not in out
