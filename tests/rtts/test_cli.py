@@ -418,7 +418,6 @@ def test_an_interruption_while_it_starts_is_no_traceback() -> None:
     source = """
 import sys
 from rtts.cli import main
-from rtts.cli.say import _frame_limit as frame_limit
 
 class Interrupted:
     def find_spec(self, name, path, target=None):
