@@ -63,6 +63,8 @@ class Row:
 
 
 Feed = F32 | Handle | Row
+Numbered = tuple[tuple[int, Any], ...]
+"""Numbers of blobs, and the values for them; see ``Net.numbered``."""
 
 
 def owned(array: npt.ArrayLike) -> Handle:
@@ -166,6 +168,10 @@ class Net:
             self._stale[name] = found
         return self._stale[name]
 
+    def numbered(self, feeds: Mapping[str, Handle | Row]) -> Numbered:
+        """``feeds`` for ``Run.put`` and ``Run.advance``: what goes in again and again is looked up once."""
+        return tuple((self.number(name), feed.mat) for name, feed in feeds.items())
+
     def start(self, *, cache_capacity: int = 0) -> Run:
         """A pass in steps; ``cache_capacity`` as in ``run``."""
         return Run(self, cache_capacity)
@@ -250,16 +256,22 @@ class Run:
             raise self._failed(name, code)
         return Handle(mat)
 
-    def advance(self, names: Sequence[str], caches: Sequence[Handle]) -> None:
-        """``caches``, which were fed to this pass, become those that it gave as ``names``; they are the caller's own.
+    def put(self, inputs: Numbered) -> None:
+        """``feed`` of what has been numbered."""
+        put = self._extractor.input
+        for number, mat in inputs:
+            put(number, mat)
+
+    def advance(self, caches: Numbered) -> None:
+        """Caches, which were fed to this pass, become those that it gave as these blobs; they are the caller's own.
 
         Raises ModelError: out of memory.
         """
-        extract, numbers = self._extractor.extract, self._net.numbers
-        for name, cache in zip(names, caches, strict=True):
-            code = extract(numbers[name], cache.mat, 1)
+        extract = self._extractor.extract
+        for number, mat in caches:
+            code = extract(number, mat, 1)
             if code != 0:
-                raise self._failed(name, code)
+                raise self._failed(f"number {number}", code)
 
     def _failed(self, name: str, code: int) -> ModelError:
         return ModelError(f"{self._net.stem}: blob {name!r} failed with ncnn code {code} (out of memory?)")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rtts_engine.config import TransformerConfig
 from rtts_engine.positions import causal_mask, rope_frequencies, rope_tables
-from rtts_engine.runtime import Handle, Net, Row, Run, empty_caches, owned
+from rtts_engine.runtime import Handle, Net, Numbered, Row, Run, empty_caches, owned
 
 F32 = npt.NDArray[np.float32]
 
@@ -27,6 +27,18 @@ class StackState:
     caches: list[Handle] = field(default_factory=list)
     run: Run | None = None
     """What the last pass was computed in; the next one goes on there. It holds nothing that a pass depends on."""
+    past: Numbered = ()
+    """``caches`` as the inputs of that run's next pass."""
+    grown: Numbered = ()
+    """``caches`` as outputs of that run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """What a pass is fed besides its rows and caches."""
+
+    handles: dict[str, Handle]
+    numbered: Numbered
 
 
 def rows_computed(rows: int) -> int:
@@ -49,9 +61,9 @@ class Stack:
         self._layers = range(config.num_layers)
         self._past_names = [f"p{kind}{i}" for i in self._layers for kind in "kv"]
         self._cache_names = [f"c{kind}{i}" for i in self._layers for kind in "kv"]
-        self._steps: dict[int, dict[str, Handle]] = {}
+        self._steps: dict[int, Positions] = {}
 
-    def positions(self, start: int, rows: int, streams: int = 1) -> dict[str, Handle]:
+    def positions(self, start: int, rows: int, streams: int = 1) -> Positions:
         """What a run is fed besides its rows, of which those of the last position are wanted.
 
         It depends on positions only; a caller whose positions recur may keep it. ``streams``: rows at each position,
@@ -60,9 +72,10 @@ class Stack:
         cos, sin = rope_tables(np.repeat(np.arange(start, start + rows), streams), self._frequencies)
         pick = np.eye(streams, rows * streams, (rows - 1) * streams, dtype=np.float32)
         mask = causal_mask(rows, start)
-        return {"mask": owned(mask), "cos": owned(cos), "sin": owned(sin), "pick": owned(pick)}
+        handles = {"mask": owned(mask), "cos": owned(cos), "sin": owned(sin), "pick": owned(pick)}
+        return Positions(handles, self._net.numbered(handles))
 
-    def step(self, position: int) -> dict[str, Handle]:
+    def step(self, position: int) -> Positions:
         """``positions`` of one row, which recur from stream to stream."""
         kept = self._steps.get(position)
         if kept is None:
@@ -77,7 +90,7 @@ class Stack:
         rows: F32 | Row,
         outputs: Sequence[str],
         *,
-        positions: dict[str, Handle] | None = None,
+        positions: Positions | None = None,
         capacity: int = 0,
     ) -> list[F32]:
         """Append ``rows`` (n, width) to ``state`` and return ``outputs`` of the wanted rows, each (m, size).
@@ -89,16 +102,18 @@ class Stack:
         if state.run is None:
             state.run = self._net.start(cache_capacity=capacity)
             state.caches = state.caches or empty_caches(len(self._past_names))
+            state.past = self._net.numbered(dict(zip(self._past_names, state.caches, strict=True)))
+            state.grown = self._net.numbered(dict(zip(self._cache_names, state.caches, strict=True)))
         else:
             state.run.again(outputs)
         run = state.run
         if positions is None:
             positions = self.step(state.position) if count == 1 else self.positions(state.position, count)
         run.feed({"x": rows})
-        run.feed(positions)
-        run.feed(dict(zip(self._past_names, state.caches, strict=True)))
+        run.put(positions.numbered)
+        run.put(state.past)
         arrays = [run.array(name) for name in outputs]
-        run.advance(self._cache_names, state.caches)
+        run.advance(state.grown)
         state.position += count
         return arrays
 
@@ -109,7 +124,7 @@ class Stack:
         streams: int,
         outputs: Sequence[str],
         *,
-        positions: dict[str, Handle],
+        positions: Positions,
         capacity: int = 0,
     ) -> list[F32]:
         """``run`` for streams that began together and stay at one position, with one state for all.
@@ -121,12 +136,14 @@ class Stack:
             return self.run(state, rows, outputs, positions=positions, capacity=capacity)
         total = len(rows.values if isinstance(rows, Row) else rows)
         run = self._net.start()
-        run.feed({"x": rows} | {name: positions[name] for name in ("cos", "sin", "pick")})
+        run.feed({"x": rows} | {name: positions.handles[name] for name in ("cos", "sin", "pick")})
         past = state.caches or empty_caches(len(self._past_names))
         caches: list[Handle] = []
         for i in self._layers:
             attention = self._net.start(cache_capacity=0 if state.caches else capacity)
-            attention.feed({"mask": positions["mask"], f"pk{i}": past[2 * i], f"pv{i}": past[2 * i + 1]})
+            attention.feed(
+                {"mask": positions.handles["mask"], f"pk{i}": past[2 * i], f"pv{i}": past[2 * i + 1]}
+            )
             for kind in "qkv":
                 joined = run.array(f"{kind}{i}")  # (heads, n x streams, head_dim)
                 heads, count, size = joined.shape
@@ -164,7 +181,7 @@ class Stack:
                 attention.again(["a"])
                 attention.feed({"qkv": row, "pk": caches[0], "pv": caches[1]})
                 mixed.append(attention.array("a").reshape(-1))
-                attention.advance(["ck", "cv"], caches)
+                attention.advance(self._attention.numbered({"ck": caches[0], "cv": caches[1]}))
             run.feed({f"a{i}": np.stack(mixed + [mixed[i] for i in filling])})
         run.feed({"picked": run.array("top")})  # all of them, and NaN stays in its row
         arrays = [run.array(name)[:count] for name in outputs]

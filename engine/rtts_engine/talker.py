@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rtts_engine.config import TalkerConfig
-from rtts_engine.runtime import Handle, Net, Row
-from rtts_engine.stack import Stack, StackState, rows_computed
+from rtts_engine.runtime import Net, Row
+from rtts_engine.stack import Positions, Stack, StackState, rows_computed
 from rtts_engine.tables import Tables
 
 F32 = npt.NDArray[np.float32]
@@ -77,7 +77,7 @@ class Predictor:
         self._groups = config.num_code_groups
         self._outputs = [[f"logits{s}"] for s in range(self._groups - 1)]
         # Positions restart with every frame: masks and rotations are made once for each number of streams.
-        self._positions: dict[int, list[dict[str, Handle]]] = {}
+        self._positions: dict[int, list[Positions]] = {}
 
     def frame(self, hidden: F32, first_code: int, choose: Choose) -> I32:
         """All codes (16,) of a frame.

@@ -194,7 +194,7 @@ def test_caches_advance_in_one_run(tmp_path: Path, capacity: int) -> None:
         run.again(["y"])
         run.feed(new | {"pk": caches[0], "pv": caches[1]})
         y = run.array("y")
-        run.advance(["ck", "cv"], caches)
+        run.advance(net.numbered({"ck": caches[0], "cv": caches[1]}))
         past = {"pk": apart[0], "pv": apart[1]}
         (want,), apart = net.run(
             new | past, ["y"], ["ck", "cv"], opaque=True, cache_capacity=0 if step else capacity
