@@ -13,8 +13,9 @@ from bench.precision import figures
 from rtts_engine.config import TransformerConfig
 from rtts_engine.manner import Manner
 from rtts_engine.model import Model
+from rtts_engine.positions import causal_mask, rope_frequencies, rope_tables
 from rtts_engine.request import Settings, SpeechRequest
-from rtts_engine.runtime import EMPTY, owned
+from rtts_engine.runtime import EMPTY
 from rtts_engine.sampling import FirstCode, Sampling
 from rtts_engine.stack import Stack
 
@@ -70,10 +71,19 @@ def whole(
     stack: Stack, config: TransformerConfig, rows: F32, outputs: Sequence[str]
 ) -> tuple[list[F32], list[F32]]:
     """Rows (n, width) from position 0 in one pass: the rows after each layer, and ``outputs`` of all rows."""
-    feeds: dict[str, Any] = stack.positions(0, len(rows)) | {"x": rows, "pick": owned(np.eye(len(rows)))}
-    feeds |= dict.fromkeys(stack._past_names, EMPTY)
+    cos, sin = rope_tables(np.arange(len(rows)), rope_frequencies(config.head_dim, config.rope_theta))
+    past = [f"p{kind}{i}" for i in range(config.num_layers) for kind in "kv"]
     run = stack._net.start()
-    run.feed(feeds)
+    run.feed(
+        {
+            "x": rows,
+            "mask": causal_mask(len(rows), 0),
+            "cos": cos,
+            "sin": sin,
+            "pick": np.eye(len(rows), dtype=np.float32),
+        }
+    )
+    run.feed(dict.fromkeys(past, EMPTY))
     names = [f"h{i}" for i in range(config.num_layers - 1)] + ["top"]
     return [run.array(name) for name in names], [run.array(name) for name in outputs]
 
