@@ -9,7 +9,7 @@ loses too much even so stays in fp16.
 Measured on the shipped voice and on random weights: what loses most is the product behind the gate (``down_proj``), as
 few of its inputs are large. They are not always the same ones, so that scaling channels beforehand ("smoothing")
 gains nothing, while rotation gains nearly what fp16 would. Random codes find the products that the voice's own codes
-find, and need no generation.
+find, but for one or two near the limit, and need no generation.
 """
 
 from __future__ import annotations
