@@ -1,4 +1,4 @@
-"""A minute of speech at a sink that plays in real time: does this machine keep up, and how much silence is heard?
+"""A minute of speech, whose text is there at once, at a sink that plays in real time: does this machine keep up, and how much silence is heard?
 
 On a machine that is slower than real time for one sentence at a time, the talker takes several in a pass
 (``rtts.stream.company``). So the same text is spoken one sentence at a time as well. Every sentence is ended at the
@@ -58,7 +58,6 @@ class Scenario(NamedTuple):
     name: str
     prefetch: int | None
     """None: as many sentences ahead as the machine needs."""
-    tokens_per_s: float | None = None
     busy: bool = False
     """Beside a process that wants half a core."""
 
@@ -66,7 +65,6 @@ class Scenario(NamedTuple):
 SCENARIOS = (
     Scenario("one sentence at a time", 0),
     Scenario("as the machine needs", None),
-    Scenario("as the machine needs, 20 tokens/s", None, 20.0),
     Scenario("as the machine needs, half a core taken", None, busy=True),
 )
 

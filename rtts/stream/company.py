@@ -28,7 +28,8 @@ class Ahead:
     made: int
     """Frames of it that the talker has made; 0: it has not seen the text either."""
     waiting: int
-    """Frames of it that wait to be played or decoded and are not counted as the listener's sound."""
+    """Frames of it, and of sentences between it and the one before, that are not the listener's sound yet and need no
+    pass."""
     missing: int
     """Frames that it is likely to still need, at least 1."""
 

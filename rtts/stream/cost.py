@@ -32,28 +32,29 @@ class PassCost:
 
     def __init__(self) -> None:
         self._one = FrameCost()
-        self._weight = self._x = self._xx = self._t = self._xt = 0.0
+        # Sums over passes, recent ones most: of weights, further rows, their squares, seconds, and rows times seconds.
+        # One value, as other threads read it.
+        self._sums = (0.0, 0.0, 0.0, 0.0, 0.0)
 
     def add(self, rows: int, seconds: float) -> None:
         """Count one pass."""
         more = rows - 1
-        sums = (self._weight, self._x, self._xx, self._t, self._xt)
-        now = (1.0, more, more * more, seconds, more * seconds)
-        self._weight, self._x, self._xx, self._t, self._xt = (
-            _FORGETTING * old + new for old, new in zip(sums, now, strict=True)
-        )
+        w, x, xx, t, xt = (_FORGETTING * old for old in self._sums)
+        self._sums = (w + 1, x + more, xx + more * more, t + seconds, xt + more * seconds)
         self._one.add(seconds / (1 + self._share() * more))
 
     def seconds(self, rows: int) -> float | None:
         """Of a pass with so many rows; None before the first one was counted."""
-        return None if self._one.seconds is None else self._one.seconds * (1 + self._share() * (rows - 1))
+        one_s = self._one.seconds
+        return None if one_s is None else one_s * (1 + self._share() * (rows - 1))
 
     def _share(self) -> float:
-        """Of a line through recent passes, held to the usual one as if by some passes more."""
-        mean_x, mean_t = self._x / self._weight, self._t / self._weight
+        """Of a line through recent passes, held to the usual one as if by some passes more; at most 1: in turn."""
+        weight, x, xx, t, xt = self._sums
+        mean_x, mean_t = x / weight, t / weight
         usual = ROW_SHARE * mean_t / (1 + ROW_SHARE * mean_x)
-        spread = self._xx - self._weight * mean_x**2
-        together = self._xt - self._weight * mean_x * mean_t
+        spread = xx - weight * mean_x**2
+        together = xt - weight * mean_x * mean_t
         slope = max(0.0, (together + usual) / (spread + 1.0))
         one = mean_t - slope * mean_x
-        return slope / one if one > 0 else ROW_SHARE
+        return min(1.0, slope / one) if one > 0 else ROW_SHARE

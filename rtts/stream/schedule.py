@@ -106,7 +106,7 @@ class ChunkSchedule:
         Playing may start when the last frame will be there in its turn: (N - 1) * 80 ms from now, and what the listener
         holds.
         """
-        first = self._config.first_chunk_frames
+        first = 1 if self._chunks else self._config.first_chunk_frames
         if supply is None:
             return first
         frames = in_hand + supply.frames

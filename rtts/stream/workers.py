@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias
 
+import numpy as np
+
 from rtts.errors import RequestError
 from rtts.stream.company import Ahead, rows_together
 from rtts.stream.cost import FrameCost, PassCost
@@ -197,17 +199,17 @@ class Workers:
 
     def _rows(self) -> list[Work]:
         """The stream with work that runs out of sound first, alone or in company."""
-        found: list[Work] = []
-        company: list[Work] = []
-        for stream in self._streams:
-            jobs = self._ready_ar(stream)
-            found += [(stream, job) for job in jobs[:1]]
-            company += [(stream, job) for job in jobs[1:]]
-        if len(found) > 1:
-            found.sort(key=lambda work: self._urgency("talker", work))
+        ready = [(stream, jobs) for stream in self._streams if (jobs := self._ready_ar(stream))]
+        if len(ready) > 1:
+            ready.sort(key=lambda each: self._urgency("talker", (each[0], each[1][0])))
+        # Everybody's first sentence before anybody's second one.
+        deepest = max((len(jobs) for _, jobs in ready), default=0)
+        found = [(stream, jobs[i]) for i in range(deepest) for stream, jobs in ready if i < len(jobs)]
         if found and not found[0][1].frames:  # a listener waits in silence
             return found[:1]
-        return (found + company)[: self._engine.max_rows]
+        # One prompt a pass, as everybody waits for it.
+        new = [job for _, job in found if not job.frames][1:]
+        return [work for work in found if work[1] not in new][: self._engine.max_rows]
 
     def _ready_ar(self, stream: Stream) -> list[Job]:
         """The stream's job that is being generated, and those behind it that should come along."""
@@ -228,15 +230,20 @@ class Workers:
         def pass_s(rows: int) -> float:
             return self.pass_cost.seconds(rows + others) or 0.0
 
-        ahead = []
-        for job in ready:
+        ahead: list[Ahead] = []
+        waiting = 0  # of sentences in between that need no pass now
+        for job in stream.jobs[stream.jobs.index(first) :]:
             expected = job.expected_frames
             if not job.frames:  # its text is known, its pace is taken to be the first one's
                 expected = first.expected_frames
                 if job.text and first.text:
                     expected = round(expected * len(job.text) / len(first.text))
-            waiting = 0 if job is first else len(job.ring)
-            ahead.append(Ahead(job.frames, waiting, job.missing(expected)))
+            waiting += 0 if job is first else len(job.ring)  # the first one's are the listener's already
+            if job in ready:
+                ahead.append(Ahead(job.frames, waiting, job.missing(expected)))
+                waiting = 0
+            else:
+                waiting += job.missing(expected)
         return rows_together(
             ahead,
             stream.lead_s("talker", first),
@@ -264,7 +271,7 @@ class Workers:
         except Exception as error:
             frames = [error] * len(ready)
         seconds = time.monotonic() - start
-        if all(job.frames for _, job in ready) and not all(frame is None for frame in frames):
+        if all(job.frames for _, job in ready) and any(isinstance(frame, np.ndarray) for frame in frames):
             self.pass_cost.add(len(ready), seconds)  # an end costs less
         elif len(ready) == 1 and not ready[0][1].frames and (done_s := utterances[0].prefilled_s) is not None:
             self.prompt_cost.add(done_s - start)

@@ -61,3 +61,12 @@ def test_more_rows_never_cost_less(passes: list[tuple[int, float]]) -> None:
     known = [cost.seconds(rows) for rows in range(1, 9)]
     assert all(seconds is not None and seconds >= 0 for seconds in known)
     assert known == sorted(known, key=lambda seconds: seconds or 0.0)
+
+
+def test_rows_together_never_cost_more_than_one_after_the_other() -> None:
+    cost = PassCost()
+    for rows, seconds in ((1, 0.001), (8, 5.0)) * 20:
+        cost.add(rows, seconds)
+    one = cost.seconds(1)
+    assert one is not None
+    assert cost.seconds(8) == pytest.approx(8 * one)

@@ -12,6 +12,7 @@ import pytest
 
 from rtts import StreamConfig
 from rtts.errors import RequestError
+from rtts.stream.company import Ahead
 from rtts.stream.engine import Utterance
 from rtts.stream.job import Job, Stream
 from rtts.stream.ring import FrameRing
@@ -537,18 +538,21 @@ def test_prompts_do_not_count_as_frame_cost(start: Start) -> None:
 def test_a_slow_talker_takes_sentences_together(start: Start) -> None:
     """Alone, it would never keep up: its sentences come in a pass of their own, and sound the same."""
     batches: list[int] = []
+    prompts: list[int] = []
 
     class Counted(FakeEngine):
         def next_frames(self, utterances: Sequence[Utterance]) -> list[np.ndarray | Exception | None]:
             batches.append(len(utterances))
+            prompts.append(sum(each.prefilled_s is None for each in utterances))
             return super().next_frames(utterances)
 
     engine = Counted(ar_ms=300, row_ms=2)
     workers, notes = start(engine), Notes([])
-    texts = [letter * 5 for letter in "abcd"]
+    texts = [letter * 7 for letter in "abcd"]
     together(workers, [workers.open(notes)], [[job(text) for text in texts]])
     notes.wait(4)
     assert max(batches) == 4
+    assert max(prompts) == 1  # everybody in a pass waits for the prompts in it
     assert workers.sentences_ahead() == engine.max_rows - 1
     expected = [engine.offline(text, MANNER, Settings(seed=1)) for text in texts]
     np.testing.assert_array_equal(np.concatenate(notes.sounds), np.concatenate(expected))
@@ -571,3 +575,49 @@ def test_a_job_that_outlives_its_guess_is_expected_to_go_on() -> None:
     assert one.missing() == 7
     one.generated = True
     assert one.missing() == one.missing(100) == 0
+
+
+def test_company_is_shared_fairly(start: Start) -> None:
+    """Two slow listeners, and room for four: nobody's third sentence goes before the other one's second."""
+    batches: list[list[str]] = []
+
+    class Counted(FakeEngine):
+        def next_frames(self, utterances: Sequence[Utterance]) -> list[np.ndarray | Exception | None]:
+            batches.append([each._text for each in utterances])  # type: ignore[attr-defined]
+            return super().next_frames(utterances)
+
+    engine = Counted(ar_ms=200, row_ms=2)
+    workers, notes = start(engine), [Notes([]), Notes([])]
+    jobs = [[job(f"{name}{i}" * 4) for i in range(4)] for name in "ab"]
+    together(workers, [workers.open(each) for each in notes], jobs)
+    for each in notes:
+        each.wait(4)
+    full = [batch for batch in batches if len(batch) == 4]
+    assert full
+    for batch in full:
+        assert sum(text.startswith("a") for text in batch) in (1, 2, 3)
+    assert [text[0] for text in full[0]].count("a") == 2
+
+
+def test_the_plan_knows_what_is_played_in_between(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence that is generated and not played gives those behind it time."""
+    plans: list[list[Ahead]] = []
+
+    def note(sentences: Sequence[Ahead], lead_s: float, *_: object, **__: object) -> int:
+        plans.append(list(sentences))
+        return 1
+
+    monkeypatch.setattr("rtts.stream.workers.rows_together", note)
+    workers = start(FakeEngine())
+    stream = Stream(Notes([]))
+    first, done, full, last = (job(letter * 40, ring_frames=20) for letter in "abcd")
+    for each, frames in ((first, 10), (done, 15), (full, 20)):
+        each.frames, each.expected_frames = frames, 40
+        for _ in range(frames):
+            each.ring.push(np.zeros(16, np.int32))
+    done.generated = True
+    stream.jobs += [first, done, full, last]
+    workers.pass_cost.add(1, 0.2)
+    assert workers._ready_ar(stream) == [first]
+    # Between the first and the last: 15 frames that wait, 20 that wait and 20 that will come in between.
+    assert plans == [[Ahead(10, 0, 30), Ahead(0, 55, 40)]]
