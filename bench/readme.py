@@ -192,6 +192,8 @@ SOURCES: dict[str, Callable[[dict[str, Any]], list[Row]]] = {
     "lark-latency": latency,
     "lark-barge-in": barge_in,
     "0.6b-throughput": overhead,
+    "0.6b-long": long,
+    "compare": compare,
     "engine": engine,
 }
 
