@@ -49,6 +49,7 @@ def pull(
         The converted model's directory.
 
     Raises:
+        UnknownModelError: ``repo_id`` is no hub id.
         DownloadError: no such repository, no network, no space, or a damaged file.
         CheckpointError: the repository is not a Qwen3-TTS 12 Hz checkpoint.
         ModelError: the converted model cannot be written.
