@@ -80,17 +80,7 @@ class PromptBuilder:
     def plan(
         self, text: str, manner: Manner, *, layout: TextLayout | None = None, literal: bool = False
     ) -> PromptPlan:
-        """The prompt of a complete text, in symbols.
-
-        ``layout`` None is the official default: "streaming" for ``base``, "full" for the other kinds. ``literal``
-        tokenises exactly as the official package does, added tokens and leading line breaks in text, transcript and
-        instruction included; it is for parity tests and must not be used on text from outside.
-
-        Raises:
-            TextError: there is nothing to speak, or a lone surrogate.
-            RequestError: a language or an argument that the model does not have.
-            VoiceError: an unknown speaker or an unfit voice.
-        """
+        """The prompt of a complete text, in symbols; arguments and errors as ``PromptPlanner.plan``."""
         return self._planner.plan(text, manner, layout=layout, literal=literal)
 
     def build(
