@@ -154,7 +154,7 @@ def main() -> None:
     )
     for row in rows:
         print(row)
-    machine.write("compare", "python -m bench.compare CHECKPOINT", {"rows": rows}, arguments.json)
+    machine.write("compare", machine.invocation("bench.compare"), {"rows": rows}, arguments.json)
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def main() -> None:
             f"{row['precision']}: {row['seconds']:.1f} s ({ratio:.1f}x the disk alone), peak {row['peak_mb']:.0f} MB "
             f"({over:.2f}x the largest tensor, {row['largest_tensor_mb']:.0f} MB)"
         )
-    path = machine.write("convert", "python -m bench.convert", {"rows": rows}, arguments.json)
+    path = machine.write("convert", machine.invocation("bench.convert"), {"rows": rows}, arguments.json)
     print(f"written to {path}")
 
 

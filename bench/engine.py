@@ -356,7 +356,7 @@ def main() -> None:
         )
     print(f"bandwidth {result['bandwidth_gb_per_s']} GB/s, peak {result['peak_gmac_per_s']} GMAC/s")
     print(f"outside ncnn per frame: {result['python_ms_per_frame']} ms")
-    path = machine.write("engine", "python -m bench.engine", result, arguments.json)
+    path = machine.write("engine", machine.invocation("bench.engine"), result, arguments.json)
     plot(json.loads(path.read_text()), arguments.plot or path.with_suffix(".png"))
     print(f"written to {path}")
 

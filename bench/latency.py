@@ -38,7 +38,7 @@ def main() -> None:
     for name in arguments.names or get_args(Name):
         print(f"== {name}", flush=True)
         result = run(name, model, text=arguments.text, quick=arguments.quick)
-        path = machine.write(f"{arguments.label}-{name}", f"python -m bench.latency {name}", result)
+        path = machine.write(f"{arguments.label}-{name}", machine.invocation("bench.latency"), result)
         PLOTS[name](result, path.with_suffix(".png"))
 
 

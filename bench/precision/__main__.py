@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -120,7 +119,7 @@ def main() -> None:
     a = arguments()
     kept = json.loads(a.json.read_text(encoding="utf-8")) if a.json.exists() else {}
     result = {name: kept.get(name, {}) for name in ("models", "wer")}
-    command = " ".join(["python -m bench.precision", *sys.argv[1:]])
+    command = machine.invocation("bench.precision")
     if a.wer:
         found = words(VOICES / store.DEFAULT_MODEL, a.precisions, a.clips)
         result["wer"] = {"command": command, "machine": machine.facts(), **found}

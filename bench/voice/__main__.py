@@ -14,7 +14,6 @@ import argparse
 import asyncio
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -206,7 +205,7 @@ def main() -> None:
                  tables.signal_table):  # fmt: skip
         print(part(result), end="\n\n")
     if a.json:
-        command = " ".join(["python -m bench.voice", *(arg for arg in sys.argv[1:])])
+        command = machine.invocation("bench.voice")
         print(machine.write("voice", command, result, a.json))
     if a.publish:
         print("\n".join(str(path) for path in page.write(page.load())))
